@@ -3,9 +3,9 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -67,6 +67,21 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         return told.out, told.err
 
     return run
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a run's folder under ``tmp_path/runs``; ``rows`` go to its predictions.jsonl, more to make_metrics."""
+    from tests.support import make_metrics, write_jsonl
+
+    def make(method: str, seed: int, score: float | None, rows: list[Any] | None = None, **more: Any) -> Path:
+        folder = tmp_path / "runs" / method / f"seed={seed}"
+        write_jsonl(folder / "metrics.json", [make_metrics(method, seed, score, **more)])
+        if rows is not None:
+            write_jsonl(folder / "predictions.jsonl", rows)
+        return folder
+
+    return make
 
 
 @pytest.fixture(scope="session", params=["extraction", "classification"])

@@ -185,15 +185,9 @@ def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path,
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {*session.domains.source.split("+")}
 
 
-def rules_run(folder: Path, *overrides: str) -> dict[str, object]:
-    own = ["rule_baseline=path_rules", f"paths.run={folder}/path_rules"]
-    metrics: dict[str, object] = domadapt.train([*overrides, *own])
-    return metrics
-
-
 def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_path: Path) -> None:
-    given = ["data=camera_laptop", "rule_baseline.path_rules.rules=8", f"paths.runs={tmp_path}"]
-    metrics = rules_run(tmp_path, *given)
+    rules = ["rule_baseline=path_rules", "rule_baseline.path_rules.rules=8"]
+    metrics = domadapt.train(given := ["data=camera_laptop", *rules, f"paths.run={tmp_path}/run"])
     stages = metrics["stages"]
     assert 2 < len(stages["rule_baseline/rules"]) <= 8
     assert all(" are terms (" in rule and "as from '" in rule for rule in stages["rule_baseline/rules"])
@@ -201,7 +195,7 @@ def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_pa
     for name in ("target_test", "target_test_clean"):
         scores = metrics[name]
         assert 0.05 < scores["aspect_f1"] < 0.6 and 0.2 < scores["opinion_f1"] < 0.8, (name, scores)
-    assert rules_run(tmp_path, *given) == metrics  # finished: read again
+    assert domadapt.train(given) == metrics  # finished: read again
     other = {**metrics, "method": "rnn_from_scratch", "role": "rnn_from_scratch"}
     (pair,) = grouped([other, metrics])
     assert [row.method.name for row in rows_of(pair)] == ["path_rules", "rnn_from_scratch"]
@@ -209,7 +203,7 @@ def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_pa
 
 
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:
-    metrics = rules_run(tmp_path, *corpora(tmp_path), "data.target.test_path=null")
+    metrics = support.trained(tmp_path, "path_rules", "rule_baseline=path_rules", "data.target.test_path=null")
     assert metrics["target_test"] is None
     found = support.read_jsonl(tmp_path / "path_rules" / "predictions.jsonl")
     assert len(found) == 20 and {"id", "text", "spans"} == found[0].keys()

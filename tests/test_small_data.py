@@ -303,10 +303,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_text() -> None:
-    task, gold = (
-        Classification(["bad", "good"], headline="accuracy"),
-        [Record(str(i), "", f"{i}", label="good") for i in range(40)],
-    )
+    task = Classification(["bad", "good"], headline="accuracy")
+    gold = [Record(str(i), "", f"{i}", label="good") for i in range(40)]
     found, worse = ([Prediction("bad" if i % 5 < wrong else "good", 0.9) for i in range(40)] for wrong in (1, 3))
     [_, own, baseline, gain, *kinds] = _table(task, gold, found, worse)
     assert (own.split()[:2], baseline.split(), gain.split()[3]) == (["accuracy", "80.0"], ["baseline", "40.0"], "+40.0")
@@ -480,12 +478,8 @@ def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) 
 @pytest.mark.parametrize("backbone", ["minilm", "tiny_random"])
 def test_an_english_backbone_is_told_of_another_language(tmp_path: Path, backbone: str, caplog: Any) -> None:
     rows = [{"text": f"It is {word} {i}.", "label": word} for i in range(9) for word in ("good", "bad")]
-    write_csv(tmp_path / "labelled.csv", rows)
+    write_csv(tmp_path / "a.csv", rows)
     (tmp_path / "german.txt").write_text("Die Anmeldung funktioniert leider nicht mehr, der Dienst ist weg.\n" * 60)
-    files = [
-        f"source.path={tmp_path}/labelled.csv",
-        f"target.path={tmp_path}/german.txt",
-        f"paths.cache={tmp_path}/cache",
-    ]
+    files = [f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/german.txt", f"paths.cache={tmp_path}/cache"]
     build(compose("train", ["data=my_files", *files, f"backbone={backbone}"]))
     assert ("minilm reads English alone; take backbone=multilingual" in caplog.text) == (backbone == "minilm")

@@ -26,17 +26,8 @@ from domadapt.methods.units import states_of
 from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
-from tests.support import (
-    METHODS,
-    corpora,
-    finished,
-    losses_while_training,
-    of_yaml,
-    setting_of,
-    tiny_encoder,
-    tiny_step,
-    write_jsonl,
-)
+from tests import support
+from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, write_jsonl
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
@@ -76,14 +67,14 @@ def every(stack: Session) -> Iterator[Session]:
 @pytest.mark.parametrize("name", WITH)
 def test_it_lowers_its_own_loss(every: Session, name: str) -> None:
     method = every.methods[name]
-    found = losses_while_training(method, every, method if name == "dann" else every.encoder, steps=12)
+    found = support.losses_while_training(method, every, method if name == "dann" else every.encoder, steps=12)
     assert found[-1] < found[0] - 1e-4, found
 
 
 def test_the_encoder_raises_what_the_discriminator_lowers(every: Session) -> None:
     method = every.methods["dann"]
-    losses_while_training(method, every, method, steps=40)
-    found = losses_while_training(method, every, every.encoder, steps=12)
+    support.losses_while_training(method, every, method, steps=40)
+    found = support.losses_while_training(method, every, every.encoder, steps=12)
     assert found[-1] > found[0] + 1e-3, found
 
 

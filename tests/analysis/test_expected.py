@@ -1,7 +1,6 @@
 """Expected scores: right where confidence is honest, and known to be off where it is not."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import torch
 from pydantic import TypeAdapter
 
 from benchmarks.expected import record
+from benchmarks.tables import RESULTS
 from domadapt.analysis.expected import (
     ESTIMATE,
     KNOWN,
@@ -29,7 +29,6 @@ from domadapt.tasks.rows import Predicted
 from domadapt.tasks.task import Prediction
 from tests.support import read_csv
 
-ROOT = Path(__file__).parents[2]
 WORDS = 6  # a text
 typed = TypeAdapter(Calibration).validate_python
 
@@ -84,7 +83,7 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
 
 
 def test_what_is_known_of_spans_is_what_results_show() -> None:
-    (row,) = read_csv(ROOT / "results" / "expected.csv")
+    (row,) = read_csv(RESULTS / "expected.csv")
     numbers = [float(row[name]) for name in ("bias", "spread", "error")]
     assert row["estimate"] == ESTIMATE and KNOWN["token"] == TrackRecord(*numbers, int(row["runs"]))
 

@@ -107,12 +107,7 @@ def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) ->
         my_files(source, {**target, "format": "plain"}, 0.3)
 
 
-def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
-    packed(tmp_path / "a.csv.gz")
-    whole = (tmp_path / "a.csv.gz").read_bytes()
-    (tmp_path / "a.csv.gz").write_bytes(whole[:-9])
-    with pytest.raises(DataError, match=r"a.csv.gz: file is 'damaged gzip .*expected a whole gzip file; copy it again"):
-        read(tmp_path / "a.csv.gz", domain="laptop")
+def test_a_damaged_parquet_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
     pytest.importorskip("pyarrow")
     with pytest.raises(DataError, match=r"a.parquet: file is .damaged parquet "):
@@ -317,7 +312,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
     ("sharp\n".encode("utf-16"), "file is 'UTF-16, or no text'; .*re-encode it: iconv -f utf-16 -t utf-8"),
     ("sharp lens\n".encode("utf-16-be"), "file is 'UTF-16, or no text'; .*utf-16le or -16be if it has no mark"),
     (b"text,label\rSharp.,yes\rDull.,no\r", "file is one line; expected lines that end in LF or CRLF, not CR alone"),
-    (b"\x1f\x8b\x08\0\0\0", "expected a whole gzip file; copy it again"),
+    (gzip.compress(b"sharp\n")[:-9], "file is 'damaged gzip .*expected a whole gzip file; copy it again"),
     (b"\xfd7zXZ\0\0\0", "expected UTF-8 text"),
     (b"\xfd7zXZ\n", r":1: byte 0 of the (line|file) is b'\\xfd'; expected UTF-8; unpack it, or re-encode it"),
     (b"fine\nsch\xf6n\n", r":2: byte 3 of the line is b'\\xf6'; expected UTF-8; .*iconv -f windows-1252"),

@@ -130,9 +130,8 @@ def test_texts_without_words_and_cut_ones_are_read(choice: str, texts: Sequence[
 
 @pytest.mark.parametrize("choice", READING)
 def test_its_model_names_its_parser_and_refuses_another(tmp_path: Path, choice: str) -> None:
-    support.trained(
-        tmp_path, "run", *of_yaml(choice), "trainer.epochs=1", "task=classification"
-    )  # needs no words of its own
+    own = [*of_yaml(choice), "trainer.epochs=1", "task=classification"]  # which needs no words of its own
+    support.trained(tmp_path, "run", *own)
     model = tmp_path / "run" / "model"
     path = support.without_checksums(model) / "domadapt.json"
     told = json.loads(path.read_text(encoding="utf-8"))

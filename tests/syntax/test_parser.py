@@ -54,11 +54,7 @@ def test_owner_tokens_are_kept_with_their_own_offsets() -> None:
 
 
 def test_a_text_longer_than_spacys_limit_is_parsed() -> None:
-    texts = [
-        UnlabelledText(str(i), "camera", text)
-        for i, text in enumerate(["Fast.", f"Sharp{' ' * 1_100_000}lens.", "Slow."])
-    ]
-    parses = list(SpacyParser().parse(texts))
+    parses = list(SpacyParser().parse(unlabelled(["Fast.", f"Sharp{' ' * 1_100_000}lens.", "Slow."])))
     assert [len(parse.words) for parse in parses] == [2, 4, 2]
 
 
