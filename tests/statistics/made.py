@@ -76,8 +76,7 @@ def benchmark(
                 level = 0.5 + gain + spread * rng.standard_normal()
                 rows = span_rows(rng.random(count) < level, seed)
                 config = {"benchmark": {"controls": controls}} if controls else None
-                written = rows if keep else None
-                runs.append(run(folder, written, span_scores(rows), method, seed, target, config=config))
+                runs.append(run(folder, rows if keep else None, span_scores(rows), method, seed, target, config))
     return grouped(runs)
 
 
