@@ -114,6 +114,7 @@ def test_numbers_in_prose_are_those_of_the_tables() -> None:
     lost = min(gain("aspect_opinion", "span_f1", "recipe", f"{one} → device") for one in ("laptops", "restaurants"))
     answers = {one: gain("answers", "span_f1", one) for one in ("recipe", "recipe_answers")}
     more = answers["recipe_answers"] - answers["recipe"]
+    syntax = [gain("recipe_gnn", "span_f1", one) for one in ("recipe_gnn", "recipe")]
     confirmed = [gain("answers_restaurant", "span_f1", one) for one in ("recipe_answers", "recipe")]
     also = confirmed[0] - confirmed[1]
     said = {
@@ -122,6 +123,7 @@ def test_numbers_in_prose_are_those_of_the_tables() -> None:
             f"(to reviews of devices: {lost:+.1f} to {device:+.1f})".replace("-", "−"),
             f"gains {gain('syntax_gnn', 'span_f1', 'gnn'):.1f} points over source-only",
             f"it gains {gain('syntax_gnn', 'span_f1', 'gnn@linear'):.1f} (",
+            f"adds nothing ({syntax[0] - syntax[1]:+.1f} on twelve pairs",
             f"off by {estimate('error')} points",
             f"Whole texts: {gain('amazon_reviews', 'accuracy', 'recipe'):+.1f} on Amazon's reviews",
             f"takes {times} times as long as source-only",
