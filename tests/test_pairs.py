@@ -1,5 +1,6 @@
 """Pairs of texts: read, parsed, tokenised, rewritten, learnt, asked and handed over."""
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,7 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
         assert client.post("/", data={"text": [text, other]}).status_code == 400
     page = client.post("/", data={"text": list(ASKED[0])}).text
     assert page.count("<textarea") == 2 and ASKED[0][1] in page and str(said[0].label) in page
+    assert '{"text": "…", "text_pair": "…"}' in html.unescape(page)
 
 
 @pytest.mark.parametrize("format", ["hf", "onnx"])

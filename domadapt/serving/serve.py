@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
+from domadapt.analysis.attention import LEAST, as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
 from domadapt.inference.model import Model, row
@@ -116,8 +116,9 @@ class Answers:
         seen = read_attention(session, self.layer, text, parse)
         arcs, agree, of = as_parse(seen.weights, parse)
         notes.append(
-            f"Attention is drawn from each word to the one that it looks at most, in percent: head {seen.head + 1} of "
-            f"{seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of {of} words)."
+            f"Attention of {100 * LEAST:.0f} % and more is drawn from each word to the one that it looks at most: "
+            f"head {seen.head + 1} of {seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of "
+            f"{of} words)."
         )
         return tree, tree_svg(text, arcs, "where the model's attention goes")
 
@@ -131,9 +132,10 @@ def tree_svg(text: str, parse: Parse, alt: str) -> str:
             way, (start, end) = "left" if place < head else "right", sorted((place, head))
             arcs.append({"start": start, "end": end, "label": escape(escape_controls(name)), "dir": way})
     words = [{"text": name, "tag": escape(escape_controls(tag))} for name, tag in zip(names, parse.tags, strict=True)]
-    apart = 24 + 7 * max(map(len, names), default=0)
+    apart = 24 + 7 * max(8, *map(len, names))
     drawing = DependencyRenderer({"compact": True, "distance": apart, "offset_x": apart // 2, "word_spacing": 22})
     svg = re.sub(' style="[^"]*"', "", drawing.render_svg(re.sub(r"\W+", "-", alt), words, arcs))
+    svg = svg.replace(' dy="1.25em"', ' dy="-.2em"')  # above its line: below it lies the line of the next lower arc
     above = drawing.offset_y - drawing.highest_level * apart / 6 - 16  # compact arcs are low: displaCy leaves it empty
     width, height = drawing.width, drawing.height - above
     size = f'viewBox="0 {above:.0f} {width} {height:.0f}" width="{width}" height="{height:.0f}"'
@@ -249,7 +251,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         assert isinstance(error, HTTPException)
         if request.url.path == "/":
             return page(error.status_code, error=error.detail)
-        return JSONResponse({"error": error.detail}, error.status_code)
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     return Starlette(
         routes=[

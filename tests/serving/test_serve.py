@@ -109,7 +109,7 @@ def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app
 
 def test_only_this_machine_by_its_own_name(client: Any) -> None:
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
-    assert client.get("/predict").status_code == 405
+    assert client.get("/predict").status_code == 405 and client.get("/predict").headers["allow"] == "POST"
     assert client.get("/../../etc/passwd").status_code == 404
 
 
@@ -157,6 +157,8 @@ def test_the_page_in_a_browser(address: str, chromium: Chromium, width: int) -> 
     chromium.submit("document.querySelector('button').click()")
     assert chromium.evaluate("document.title") == title == "domadapt: a <b> to c"
     assert chromium.evaluate("document.querySelectorAll('svg.displacy text').length") > 5
+    above = "[...document.querySelectorAll('.displacy-arrow')].every(a => at(a, 'text') < at(a, 'path'))"
+    assert chromium.evaluate(f"at = (a, part) => a.querySelector(part).getBBox().y, {above}")  # no line through a label
     assert chromium.evaluate("document.querySelectorAll('#label, #spans').length") == 1
     assert chromium.evaluate("document.querySelector('textarea').value") == NASTY
     assert chromium.evaluate("document.documentElement.scrollWidth") == width
