@@ -131,7 +131,9 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     out, _ = command("score", f"model={run}", "input=labelled.jsonl", "output=out.jsonl")
     assert f"{len(PAIRS)} labelled texts" in out
     assert [(row["text"], row["text_pair"]) for row in read_jsonl(tmp_path / "out.jsonl")] == [p[:2] for p in PAIRS]
-    command("sample", f"model={run}", "input=labelled.jsonl", "output=ask.jsonl")
+    write_jsonl(tmp_path / "twice.jsonl", [*rows(), *rows(), {"text": " "}])
+    out, _ = command("sample", f"model={run}", "input=twice.jsonl", "output=ask.jsonl")
+    assert f"copy of another text, left out ({len(PAIRS)} times)" in out and "blank text, dropped (1 times)" in out
     form = '{"id": "...", "text": "the text", "text_pair": "the other text", "label": "LABEL"}'
     assert form in (tmp_path / "ask.prompt.txt").read_text(encoding="utf-8")
 
@@ -158,6 +160,8 @@ def test_a_model_of_pairs_is_handed_over(run: Path, tmp_path: Path, format: str)
     said = domadapt.load(run, "cpu", "32").predict(ASKED)
     if format == "onnx":
         found = OnnxModel(tmp_path / "out")(ASKED)
+        with pytest.raises(TypeError, match="expected two texts, got 'It'"):
+            OnnxModel(tmp_path / "out")(["It"])
         assert [row["label"] for row in found] == [one.label for one in said]
         assert [row["confidence"] for row in found] == pytest.approx([one.confidence for one in said], abs=1e-3)
 

@@ -238,8 +238,11 @@ def sample(cfg: DictConfig) -> str:
     for path in (output, output.with_suffix(".prompt.txt")):
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")
-    stream = open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1]
-    texts = list({identity(text.text): text for text in islice(stream, MOST)}.values())  # copies once
+    warnings = Counter[str]()
+    given = list(islice(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1], MOST))
+    texts = list({identity(text.text): text for text in given}.values())
+    if len(texts) < len(given):
+        warnings["copy of another text, left out"] = len(given) - len(texts)
     model = loaded(cfg, folder)
     rows = model.session.evaluate(model.examples(texts), 64, "sample").rows
     unsure, features = np.zeros(len(texts)), np.zeros((len(texts), rows.features.shape[1]))
@@ -253,11 +256,12 @@ def sample(cfg: DictConfig) -> str:
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
     write_atomic(output, "".join(json_lines({"id": texts[i].id, **apart(texts[i].text), **place} for i in chosen)))
     write_atomic(output.with_suffix(".prompt.txt"), prompt([texts[i] for i in chosen], examples, names, token))
-    return (
+    told = (
         f"{output}: {len(chosen)} of {len(texts)} texts; {output.with_suffix('.prompt.txt')}: the same as a prompt, "
         f"with {len(examples)} examples; learn from what comes back with adaptation=external_labels "
         f"adaptation.external_labels.path=FILE; to measure, label a run's fifty_to_label"
     )
+    return "\n".join([told, *_notes(warnings, model)])
 
 
 def spread(features: Any, weights: Any, count: int) -> list[int]:

@@ -179,8 +179,10 @@ def export(cfg: DictConfig) -> str:
     texts, smaller = None, {name: cfg[name] for name in ("layers", "prune_heads", "distil_epochs")}
     if cfg.input is not None:
         most = None if cfg.vocabulary == "corpus" or cfg.layers or cfg.prune_heads else COMPARED
-        texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], most)]
-    given = (cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code, str(cfg.vocabulary))
+        stream = open_texts(str(cfg.input), None, warnings := Counter[str](), column(cfg))[1]
+        texts = [text.text for text in islice(stream, most)]
+        _warn(warnings)
+    given = (cfg.format, texts, cfg.drop_methods, cfg.trust_code, str(cfg.vocabulary))
     measured = run(str(cfg.model), str(cfg.to), *given, **smaller)
     use = "its README.md says how to load it"
     if cfg.format == "hf":

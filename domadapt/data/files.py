@@ -26,7 +26,7 @@ Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "text_pair", "label")
 NAMED: Final = {  # how a user names a column
     "text": "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
-    "predict, score, compare, sample or parse, column=COLUMN (of input=; in examples=, rename it to text)",
+    "predict, score, compare, sample, parse or export, column=COLUMN (of input=; in examples=, rename it to text)",
     "text_pair": "name another with source.text_pair= or target.text_pair=, to predict, score with column=[ONE,OTHER]",
     "label": "name another with source.label= or target.label=, and to score with label=",
     "id": "name another with source.id= or target.id=",

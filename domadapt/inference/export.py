@@ -81,39 +81,38 @@ def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bi
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
-    with quietly():
-        tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
-        stock_rows = model.get_input_embeddings()
-        if eight_bits:
-            model.set_input_embeddings(RowEmbedding(stock_rows.weight))
-        batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
-        axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
-        names = ["input_ids", "attention_mask"]
-        names += ["token_type_ids"] * (session.task.pairs and "token_type_ids" in batch)
-        try:
-            torch.onnx.export(
-                Logits(model),
-                tuple(batch[name] for name in names),
-                whole,
-                dynamo=True,
-                input_names=names,
-                output_names=["logits"],
-                dynamic_shapes=dict.fromkeys(names, axes),
-                external_data=False,
-                verbose=False,
-            )
-        except torch.onnx.OnnxExporterError as error:
-            why = f"{type(model).__name__} ({str(error).splitlines()[0]})"
-            raise ValueError(f"format=onnx: torch can't export {why}") from error
-        finally:
-            model.set_input_embeddings(stock_rows)
-        if eight_bits:
-            settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
-            graph = onnx.load(whole)
-            # The exporter has folded transposes into weights, and left their old shapes in these hints.
-            del graph.graph.value_info[:]
-            quantize_dynamic(graph, folder / "model.onnx", **settings)
-            whole.unlink()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
+    stock_rows = model.get_input_embeddings()
+    if eight_bits:
+        model.set_input_embeddings(RowEmbedding(stock_rows.weight))
+    batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
+    names = ["input_ids", "attention_mask"]
+    names += ["token_type_ids"] * (session.task.pairs and "token_type_ids" in batch)
+    try:
+        torch.onnx.export(
+            Logits(model),
+            tuple(batch[name] for name in names),
+            whole,
+            dynamo=True,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_shapes=dict.fromkeys(names, axes),
+            external_data=False,
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        why = f"{type(model).__name__} ({str(error).splitlines()[0]})"
+        raise ValueError(f"format=onnx: torch can't export {why}") from error
+    finally:
+        model.set_input_embeddings(stock_rows)
+    if eight_bits:
+        settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
+        graph = onnx.load(whole)
+        # The exporter has folded transposes into weights, and left their old shapes in these hints.
+        del graph.graph.value_info[:]
+        quantize_dynamic(graph, folder / "model.onnx", **settings)
+        whole.unlink()
     task: Any = session.task
     config = {
         "kind": task.kind,
@@ -166,6 +165,7 @@ def export(
     Gives what was measured, a sentence each. ``conf/export.yaml`` says what the settings are; ``texts`` are its input.
     """
     check_options(format, vocabulary, layers, prune_heads, distil_epochs)
+    one_of("drop_methods", drop_methods, True, False)
     less = layers is not None or prune_heads > 0
     if (vocabulary == "corpus" or less) and texts is None:
         raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
@@ -186,24 +186,21 @@ def export(
         if session.task.kind == "sequence":
             calibrate(stock, session)
         if vocabulary == "corpus":
-            with quietly():
-                measured.extend(cut_folder(stock, texts or ()))
+            measured.extend(cut_folder(stock, texts or ()))
         network = None  # where it is the folder's; without some heads it has no folder
         if less:
             learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
             network, done = smaller(stock, learnt, layers, prune_heads, distil_epochs)
             measured.extend([*done, f"It is compared on {len(compared)} others:"])
         if onnx:
-            with quietly():
-                write_onnx(stock, network or stock_model(stock), session, part, format == "onnx-int8")
+            write_onnx(stock, network or stock_model(stock), session, part, format == "onnx-int8")
         elif network is not None:
             network.save_pretrained(stock)
         if less or vocabulary == "corpus" or onnx:
             file = part / "model.onnx" if onnx else stock / "model.safetensors"
             measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
         if compared:
-            with quietly():
-                measured.extend(measure(original, stock, part if onnx else None, compared))
+            measured.extend(measure(original, stock, part if onnx else None, compared))
         if onnx:
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
@@ -211,7 +208,8 @@ def export(
         metrics = read_metrics(path) if (path := beside(folder, "metrics.json")) is not None else None
         write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev))
 
-    replace_folder(to, write)
+    with quietly():
+        replace_folder(to, write)
     return measured
 
 

@@ -49,6 +49,10 @@ class OnnxModel:
         """
         if isinstance(texts, str):
             raise TypeError(f"expected a list of texts, got one: [{texts[:40]!r}]")
+        for text in texts:
+            strings = text if self.pairs and isinstance(text, list | tuple) else [text]
+            if len(strings) != 1 + self.pairs or not all(isinstance(one, str) for one in strings):
+                raise TypeError(f"expected {'two texts' if self.pairs else 'a text'}, got {text!r:.60}")
         encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
         results: list[dict[str, Any]] = [{} for _ in encoded]
@@ -132,7 +136,7 @@ def softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 
 if __name__ == "__main__":
-    lines = [line.rstrip("\n") for line in sys.stdin]
+    lines = [line.rstrip("\r\n") for line in sys.stdin]
     model = OnnxModel()
     for line, prediction in zip(lines, model([line.split("\t") if model.pairs else line for line in lines])):
         print(json.dumps({"text": line, **prediction}, ensure_ascii=False))

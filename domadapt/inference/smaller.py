@@ -47,7 +47,7 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
     whole = stock_model(folder)
     depth = whole.config.num_hidden_layers
     if layers is not None and not 0 < layers < depth:
-        raise ValueError(f"layers={layers}: expected 1 to {depth - 1}; {folder.name} has {depth}")
+        raise ValueError(f"layers={layers}: expected 1 to {depth - 1}; the model has {depth}")
     tokenizer, less, done = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole), list[str]()
     inputs = [*batches(tokenizer, texts)]
     with undisturbed():

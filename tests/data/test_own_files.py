@@ -344,7 +344,7 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content)
         _, texts = open_texts(tmp_path / name, None, Counter(), ["review"])
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
-    with pytest.raises(ValueError, match="sample or parse, column=COLUMN"):
+    with pytest.raises(ValueError, match="parse or export, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())
     (tmp_path / "a.txt").write_text("review\nFast.\n")
     with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):

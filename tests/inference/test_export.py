@@ -29,7 +29,7 @@ from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
 from domadapt.tasks.task import Prediction
-from tests.support import Command, ran
+from tests.support import Command, ran, write_jsonl
 
 TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
 TEXTS = [
@@ -68,8 +68,9 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
 
 
 def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
-    out, _ = command("export", f"model={tiny_run}", "to=out", "input=texts.txt")
+    write_jsonl(tmp_path / "texts.jsonl", [{"review": text} for text in [*TEXTS, " "]])
+    out, err = command("export", f"model={tiny_run}", "to=out", "input=texts.jsonl", "column=review")
+    assert "blank text, dropped (1 times)" in err
     first, measured, *_ = out.splitlines()
     assert first.split("; ")[0] == "out: hf"
     assert " of 4 texts" in measured
@@ -124,12 +125,13 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
         import json, sys
         from onnx_model import OnnxModel
         print(json.dumps(OnnxModel()(json.loads(sys.argv[1]), batch_size=3)))
-        try:
-            OnnxModel()("One text, which is no list of letters.")
-        except TypeError:
-            pass
-        else:
-            raise AssertionError("texts of one letter each")
+        for wrong in ("One text, which is no list of letters.", [["A pair", "of texts"]], [None]):
+            try:
+                OnnxModel()(wrong)
+            except TypeError as error:
+                assert str(error).startswith("expected a")
+            else:
+                raise AssertionError(wrong)
         assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
     """
     found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path / "out"))
@@ -261,7 +263,8 @@ def test_what_stays_learns_what_the_whole_model_says() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("layers=9", "input=texts.txt"), "layers=9: expected 1 to 1"),
+        (("layers=9", "input=texts.txt"), "layers=9: expected 1 to 1; the model has 2"),
+        (("drop_methods=no",), "drop_methods='no': expected true or false"),
         (("layers=1",), "input=FILE"),
         (("layers=1", "input=few.txt"), "expected 30 texts or more"),
         (("prune_heads=0.5", "input=texts.txt"), "add format=onnx"),
@@ -280,9 +283,9 @@ def test_what_will_not_get_smaller(tiny_run: Path, tmp_path: Path, command: Comm
 
 
 @pytest.mark.parametrize("tiny_run", ["extraction"], indirect=True)
-def test_fewer_layers_are_a_stock_model_and_fewer_heads_a_graph(tiny_run: Path, tmp_path: Path) -> None:
+def test_fewer_layers_are_a_stock_model_and_fewer_heads_a_graph(tiny_run: Path, tmp_path: Path, capfd: Any) -> None:
     told = export(tiny_run, tmp_path / "stock", texts=SAID, layers=1, vocabulary="corpus", distil_epochs=1)
-    assert any("1 of 2 layers stay" in line for line in told)
+    assert any("1 of 2 layers stay" in line for line in told) and "it/s" not in capfd.readouterr().err  # no bars
     stock: Any = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "stock")
     assert stock.config.num_hidden_layers == len(stock.base_model.encoder.layer) == 1
     pytest.importorskip("onnxruntime")
