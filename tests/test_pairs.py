@@ -22,6 +22,7 @@ from domadapt.models.pretrained import load_tokenizer
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
 from domadapt.serving.serve import Answers, make_app
+from domadapt.syntax.conllu import conllu, read_conllu
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.utils.pairs import BOUNDARY, apart, paired, parts
@@ -77,8 +78,10 @@ def test_pieces_and_words_of_a_pair_stay_on_their_side(pairs: list[tuple[str, st
 
 
 def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
-    both, one, other = SpacyParser().parse(unlabelled([ASKED[0], *ASKED[0]]))
-    assert both.relations == one.relations + other.relations
+    pair, *_ = given = list(unlabelled([ASKED[0], *ASKED[0]]))
+    both, one, other = SpacyParser().parse(given)
+    [(_, written)] = read_conllu(conllu(pair, both), "out.conllu")
+    assert both.relations == one.relations + other.relations and written.words.tolist() == both.words.tolist()
     assert both.heads.tolist() == [*one.heads.tolist(), *(other.heads + len(one.heads)).tolist()]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.nouns import PENN, PLURALS, universal
 from domadapt.syntax.parser import NOUNS, PLURAL, Parse, Text, word_ranges
+from domadapt.utils.pairs import BETWEEN
 
 log = logging.getLogger(__name__)
 ID = re.compile(r"[0-9]+([-.][0-9]+)?")
@@ -151,7 +152,7 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
         start = text.find(row[1], position) if row[1] else -1
         if start < 0:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
-        if left := text[position:start].strip():
+        if left := text[position:start].replace(BETWEEN, "").strip():
             raise ValueError(f"{where}: {left[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word")
         position = start + len(row[1])
         ranges.append((start, position))
