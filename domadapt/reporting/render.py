@@ -212,8 +212,8 @@ def _block(block: Block) -> Iterable[str]:
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
             notes = [f"- {harmless(note)}" for note in written(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
-        case blocks.Figure():  # a table says the same
-            return []
+        case blocks.Figure():
+            return ["*A figure of the HTML report.*"]
         case blocks.Facts(sentence, items):
             title = [f"**{harmless(sentence)}**", ""] if sentence else []
             return [*title, *(f"- {harmless(one.name)}: {_with_command(one.text, one.command)}" for one in items)]

@@ -87,9 +87,10 @@ def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
 
 def on_the_target(finished: Finished) -> list[Section]:
     """What is known of models where the target test has no labels."""
-    result = [Section("On the target", ())]
+    pairs = [pair for pair in finished.pairs if not any(run.target_test for run in pair.runs)]
+    result = [Section("On the target", ())] if pairs else []
     unseen = Prose("No scores are drawn: the target test has no labels.")
-    for pair in finished.pairs:
+    for pair in pairs:
         result += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
     return result
 
@@ -144,6 +145,7 @@ PAGE: tuple[Part, ...] = (
     lambda runs: target_label_sections(runs.pairs, runs.statistics),
     lambda runs: [sections.significance(runs.pairs, runs.statistics)],
     lambda runs: [regret(runs.pairs), sections.expected(runs.pairs), sections.cost(runs.pairs)],
+    on_the_target,
     details,
     provenance,
 )

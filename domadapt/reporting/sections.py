@@ -131,7 +131,10 @@ def cost(pairs: Sequence[Pair]) -> Section:
             ("gain, points", lambda line: points(line[6])),
             ("pairs", lambda line: str(line[7])),
         ],
-        ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
+        [
+            "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none",
+            "times, gain: each pair's own against its source_only, where both are known; then the mean over pairs",
+        ],
     )
     return Section("Cost against gain", (table, Prose(f"All runs took {duration(run_time(pairs))}.")))
 
@@ -266,8 +269,8 @@ def data(audits: Audits) -> Section:
             mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
             blocks.append(Listing("Corrected by the readers, or left out", mended))
     if not audits.audits:
-        none = "No audit was found: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
-        blocks.append(Prose(none))
+        command = "domadapt audit data=... output=audit.json"
+        blocks.append(Prose("No audit was found. This makes one, and audit=PATH shows it:", command=command))
     return Section("Data", tuple(blocks))
 
 

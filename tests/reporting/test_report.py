@@ -156,6 +156,12 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     assert "No scores are drawn: the target test has no labels" in words
     for other in ("Nothing to compare", "Cost against gain"):  # nor anything else that target labels would tell
         assert other not in words
+    make_run("in_domain", 1, 0.5, target="chair")  # another pair's score leaves the first one's section in its place
+    report(tmp_path / "runs", tmp_path / "report.html", FORMATS)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "## On the target\n\n### camera → laptop\n" in text
+    assert "shows it: `domadapt audit data=... output=audit.json`\n" in text
+    assert not re.search(r"\n#+ (.*learning curves|Scores)\n\n#", text)  # what is drawn leaves no empty section
 
 
 @pytest.mark.parametrize(
