@@ -132,7 +132,7 @@ def tree_svg(text: str, parse: Parse, alt: str) -> str:
             way, (start, end) = "left" if place < head else "right", sorted((place, head))
             arcs.append({"start": start, "end": end, "label": escape(escape_controls(name)), "dir": way})
     words = [{"text": name, "tag": escape(escape_controls(tag))} for name, tag in zip(names, parse.tags, strict=True)]
-    apart = 24 + 7 * max(8, *map(len, names))
+    apart = 24 + 7 * max([8, *map(len, names)])
     drawing = DependencyRenderer({"compact": True, "distance": apart, "offset_x": apart // 2, "word_spacing": 22})
     svg = re.sub(' style="[^"]*"', "", drawing.render_svg(re.sub(r"\W+", "-", alt), words, arcs))
     svg = svg.replace(' dy="1.25em"', ' dy="-.2em"')  # above its line: below it lies the line of the next lower arc
