@@ -243,10 +243,11 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
         return Audits()
     from domadapt.auditing.audit import read_audit
 
-    audits, skipped = list["Audit"](), list[str]()  # both networks of a run have left the same
+    audits, skipped = list["Audit"](), list[str]()
     for file in files:
         try:
-            audits += [one for one in [read_audit(file)] if one not in audits]
+            if (found := read_audit(file)) not in audits:  # both networks of a run have left the same
+                audits.append(found)
         except ValueError as error:
             if given is not None and len(files) == 1:
                 raise
