@@ -179,9 +179,7 @@ def file_names(source: str, target: str) -> dict[str, str]:
 
 
 def adapting(arguments: Sequence[str]) -> list[str]:
-    """`adapt labelled.csv new_domain.txt` as arguments of `train`: the recipe, in a folder beside the new texts.
-
-    Settings may follow, and go before what this sets.
+    """`adapt labelled.csv new.txt [settings]` as arguments of `train`: the recipe, beside the new texts; settings win.
 
     >>> adapting(["a.csv", "b/new.txt", "seed=2"])[:3]
     ['data=my_files', 'source.path=a.csv', 'target.path=b/new.txt']

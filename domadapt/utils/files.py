@@ -82,10 +82,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``path``, then put it in its place. One process at a time.
-
-    What was there is deleted when the new one is whole; where it could not be written, it is still there.
-    """
+    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole. One process at a time."""
     part = path.with_name(f".{path.name}.new{PART}")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -129,12 +126,9 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Of several processes that would make the same file, let one make it and the others wait.
-
-    Its lock lies beside it and is the system's: a killed process leaves none behind.
-    """
+    """Of several processes that would make the same file, let one make it and the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock")):
+    with FileLock(path.with_name(f".{path.name}.lock")):  # the system's: a killed process leaves none behind
         clear_parts(path)
         yield
 
@@ -145,10 +139,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _settle(path: Path) -> None:
-    """Past the system's memory, which a rename must not overtake; as readable as the user's other files.
-
-    Some writers, safetensors among them, make theirs for one user.
-    """
+    """Past the system's memory, which a rename must not overtake; as readable as other files, unlike safetensors'."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     umask = os.umask(0)

@@ -100,10 +100,7 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def hidden(arguments: Sequence[str]) -> list[str]:
-    """Overrides with their secrets moved into the environment, where other processes of a sweep find them, too.
-
-    Hydra prints overrides as they stand, long before a configuration could be redacted.
-    """
+    """Overrides with their secrets moved into the environment, where a sweep finds them: Hydra prints overrides."""
     return [_moved(*argument.partition("=")) for argument in arguments]
 
 

@@ -95,5 +95,4 @@ def quiet() -> bool:
 
 def progress(items: Iterable[Item], title: str, total: int | None, unit: str) -> Iterator[Item]:
     """Show a bar over an iterable, if it lasts longer than a second and somebody watches."""
-    bar: Iterable[Item] = tqdm(items, desc=title, total=total, unit=unit, delay=1.0, leave=False, disable=quiet())
-    yield from bar
+    yield from tqdm(items, desc=title, total=total, unit=unit, delay=1.0, leave=False, disable=quiet())
