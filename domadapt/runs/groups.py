@@ -32,10 +32,7 @@ class RunSet:
 
 
 def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
-    """Read every ``metrics.json`` at or below a path, or several.
-
-    Unreadable files among readable ones are left out, each with its reason in the log and in ``skipped``.
-    """
+    """Read every ``metrics.json`` at or below some paths; ``skipped`` and the log say why one is left out."""
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     refuse_missing(chosen)
     places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
@@ -66,9 +63,8 @@ def refuse_missing(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() or (path.is_file() and path.suffix != ".json"):
             problem = "is a file" if path.exists() else "no such folder"
-            raise ValueError(
-                f"runs={path}: {problem}; expected a folder that `domadapt train` or `benchmark` has written"
-            )
+            expected = "expected a folder that `domadapt train` or `benchmark` has written"
+            raise ValueError(f"runs={path}: {problem}; {expected}")
 
 
 def read_metrics(path: Path) -> Metrics:

@@ -31,26 +31,21 @@ class Busy(RuntimeError):
 
 @contextmanager
 def run_lock(folder: Path, wait: bool) -> Iterator[None]:
-    """Hold a run folder, made if absent; if another process does, wait, or raise :class:`Busy`.
-
-    The lock is the system's, so that a killed process leaves none behind.
-    """
+    """Hold a run folder, made if absent; if another process does, wait, or raise :class:`Busy`."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
+    lock = FileLock(folder / LOCK)  # the system's: a killed process leaves none behind
     try:
         try:
-            lock.acquire(blocking=wait)
+            held = lock.acquire(blocking=wait)
         except FileNotFoundError:  # a run that failed has just taken its folder with it
             folder.mkdir(parents=True, exist_ok=True)
-            lock.acquire(blocking=wait)
+            held = lock.acquire(blocking=wait)
     except Timeout:
         status = read_status(folder)
         holder = f"process {status['process']} on {status['host']}" if status else "another process"
         raise Busy(f"{folder}: {holder} runs this cell") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def read_status(folder: Path) -> dict[str, Any]:
@@ -107,10 +102,7 @@ def set_aside(folder: Path) -> None:
 
 
 class Status:
-    """Writes ``status.json`` while a cell runs, and adds up the seconds of its stages over all attempts.
-
-    This process holds the folder's lock; what another key has left there is forgotten.
-    """
+    """Writes ``status.json`` while this process holds a cell's lock; adds up seconds over all attempts at its key."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self.path = folder / "status.json"
