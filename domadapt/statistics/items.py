@@ -53,10 +53,7 @@ class ItemCounts:
 
 
 def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
-    """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere.
-
-    ``macro`` is the mean over kinds, ``micro`` is of all kinds together.
-    """
+    """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere."""
     totals = totals.astype(np.float64)
     if average == "micro":
         totals = totals.sum(axis=-2, keepdims=True)
@@ -131,7 +128,6 @@ def read_answers(path: Path, task: str) -> list[Answer]:
                 gold, predicted = labels(row["gold"]), labels(row["predicted"])
                 answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise ValueError(
-                    f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
-                ) from error
+                why = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{path}:{number}: not a prediction ({why}); run that cell again") from error
     return answers

@@ -146,10 +146,7 @@ def mean_of(
 
 
 def mean_over_pairs(means: Sequence[Mean]) -> Mean:
-    """The mean of one or more pairs' means, the pairs as they are, each counting the same.
-
-    Where one has no resampled items, it has none.
-    """
+    """The mean of pairs' means, the pairs as they are, each counting the same; without items where one has none."""
     items = [m.items for m in means if m.items is not None]
     return Mean(
         np.concatenate([m.values for m in means]),
@@ -326,10 +323,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def correction(family: Sequence[Significance]) -> Callable[[Significance], Significance]:
-    """What gives each test of one family, all with the same unit, its ``p_holm``; those without a p-value stay.
-
-    Where the correction leaves no way below 0.05, the test's ``reason`` says so.
-    """
+    """What gives each test of one family, all with the same unit, its ``p_holm``; those without a p-value stay."""
     tested = [test.p for test in family if test.p is not None]
     after = dict(zip(tested, holm(tested), strict=True))
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over seeds and its 95 % interval.
-
-    ``over`` says what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends.
-    """
+    """A mean over seeds and its 95 % interval."""
 
     mean: float
     low: float | None
     high: float | None
-    over: str
+    over: str  #: what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends
     reason: str = ""
 
 
