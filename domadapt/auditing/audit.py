@@ -10,13 +10,13 @@ from textwrap import wrap
 from typing import Any
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
-from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent, shown
+from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.data.domains import Domains
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import escape_controls
+from domadapt.utils.text import escape_controls, shortened
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
@@ -69,7 +69,7 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     findings = ordered([*blank, *found])
     sizes = {part.name: len(part.records) for part in parts.texts}
     surfaces = {part.name: surface(part) for part in parts.texts}
-    mended = {shown(what, 200): count for what, count in sorted(domains.warnings.items())}
+    mended = {shortened(what, 200): count for what, count in sorted(domains.warnings.items())}
     source, target = parts.domains.values()
     result = Audit(source, target, sizes, surfaces, tuple(findings), mended, seconds=time.perf_counter() - started)
     message = " ".join([headline(result), *(f.text for f in findings if f.severity != "note")])

@@ -6,26 +6,15 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any, Final
 
-from domadapt.auditing.finding import (
-    DEV,
-    EXAMPLES,
-    SOURCE_TEST,
-    TARGET_TRAIN,
-    TEST,
-    TRAIN,
-    UNLABELLED,
-    Finding,
-    Part,
-    Parts,
-    percent,
-    shown,
-)
+from domadapt.auditing import finding
+from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import LONGEST, SIMILAR, letters, similar_pairs
+from domadapt.utils.text import shortened
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
-ORDER: Final = (TEST, SOURCE_TEST, DEV, TARGET_TRAIN, UNLABELLED, TRAIN)
+ORDER: Final = (finding.TEST, finding.SOURCE_TEST, finding.DEV, finding.TARGET_TRAIN, finding.UNLABELLED, finding.TRAIN)
 SEVERE: Final = 0.05  # of the texts whose score it spoils
 FEW: Final = 0.002  # of them: below it, short phrases that everybody writes
 WITHIN: Final = 0.05  # of a part's texts: below it, repeats are worth a note
@@ -41,7 +30,7 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
             long = sorted(found, key=lambda i: (-min(len(counted.keys[i]), 80), i))[:EXAMPLES]  # short ones are chance
             grade, why = graded(counted, others, len(found))
             text = f"stand in the {others.name} too ({same} letter by letter): {why}"
-            examples = [shown(counted.records[i].text) for i in long]
+            examples = [shortened(counted.records[i].text) for i in long]
             yield counted.finding("duplicates", grade, len(found), text, examples, verbatim=same)
     several = [(parts.domains[side], labelled) for side, labelled in parts.labelled.items() if len(labelled) > 1]
     every = [
@@ -56,7 +45,7 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
                 weighs = "random splits of them put copies on both sides"
             first = {key: i for i, key in reversed(list(enumerate(part.keys)))}
             most = sorted((k for k in count if count[k] > 1), key=lambda k: (-count[k], first[k]))[:EXAMPLES]
-            examples = [f"{count[key]} × {shown(part.records[first[key]].text)}" for key in most]
+            examples = [f"{count[key]} × {shortened(part.records[first[key]].text)}" for key in most]
             grade = "warning" if extra / len(part.keys) >= WITHIN else "note"
             yield part.finding("duplicates", grade, extra, f"repeat an earlier one: {weighs}", examples)
 
@@ -68,15 +57,15 @@ def pairs(parts: Parts) -> Iterator[tuple[Part, Part]]:
 
 # What a text in both parts means where it makes a score too good, and where it does not.
 SPOILT: Final = {
-    UNLABELLED: "read before the test by every method that reads target text",
-    TRAIN: "trained on with its label",
-    DEV: "used to choose the checkpoint",
-    TARGET_TRAIN: "trained on by the in-domain ceiling",
+    finding.UNLABELLED: "read before the test by every method that reads target text",
+    finding.TRAIN: "trained on with its label",
+    finding.DEV: "used to choose the checkpoint",
+    finding.TARGET_TRAIN: "trained on by the in-domain ceiling",
 }
 HARMLESS: Final = {
-    TEST: "two test sets",
-    SOURCE_TEST: "two test sets",
-    DEV: "the checkpoint is chosen on text that adaptation reads too",
+    finding.TEST: "two test sets",
+    finding.SOURCE_TEST: "two test sets",
+    finding.DEV: "the checkpoint is chosen on text that adaptation reads too",
 }
 
 
@@ -84,9 +73,9 @@ def graded(counted: Part, others: Part, texts: int, exact: bool = True) -> tuple
     """How bad it is that so many texts of a part stand in another too, and what to do about it."""
     share = texts / len(counted.records) if texts > 1 else 0.0
     known = "severe" if share >= SEVERE else "warning" if share >= FEW else "note"
-    if counted.name in (TEST, SOURCE_TEST) and others.name in SPOILT:
+    if counted.name in (finding.TEST, finding.SOURCE_TEST) and others.name in SPOILT:
         return known, f"{SPOILT[others.name]}: print the clean score beside the published one"
-    if (counted.name, others.name) == (DEV, TRAIN):
+    if (counted.name, others.name) == (finding.DEV, finding.TRAIN):
         return known, "the score that chooses the checkpoint rewards memory: hold out whole groups of repeats"
     grade = "warning" if share >= SEVERE and exact else "note"
     return grade, HARMLESS.get(counted.name, "the same text in both parts")
@@ -121,7 +110,7 @@ def _side_by_side(counted: Part, found: list[int], others: Part, near: dict[str,
     for i in found:
         other = min(near[counted.keys[i]] & where.keys(), key=lambda key: where[key])
         if other not in seen:  # the same two the other way round say nothing new
-            examples.append(f"{shown(counted.records[i].text)} ≈ {shown(others.records[where[other]].text)}")
+            examples.append(f"{shortened(counted.records[i].text)} ≈ {shortened(others.records[where[other]].text)}")
         seen.add(counted.keys[i])
     return examples[:EXAMPLES]
 
@@ -175,8 +164,8 @@ def spelling(parts: Parts) -> Iterator[Finding]:
         for name, _ in count.most_common():
             alike[name.casefold()].append(name)
         for most, *rare in (same for same in alike.values() if len(same) > 1):
-            forms = ", ".join(f"{shown(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
-            fix = f"write {shown(most, 30)!r} everywhere in your files, if they mean the same"
+            forms = ", ".join(f"{shortened(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
+            fix = f"write {shortened(most, 30)!r} everywhere in your files, if they mean the same"
             text = f"{what.capitalize()} differ in case alone: {forms}. They are learnt and scored as different: {fix}."
             number = sum(count[name] for name in rare)
             yield Finding("spelling", "severe", number / count.total(), text, {"rare": number, "of": count.total()})
@@ -184,17 +173,17 @@ def spelling(parts: Parts) -> Iterator[Finding]:
 
 def _difference(group: list[Record], what: str) -> str:
     if what == "labels":
-        return f"{shown(group[0].text)}: {', '.join(sorted({shown(str(r.label), 20) for r in group}))}"
+        return f"{shortened(group[0].text)}: {', '.join(sorted({shortened(str(r.label), 20) for r in group}))}"
     first, second = list({annotated(record, what): record for record in group}.values())[:2]
     only = (
         [
-            f"{shown(record.text[s.start : s.end], 30)} ({shown(s.type, 20)})"
+            f"{shortened(record.text[s.start : s.end], 30)} ({shortened(s.type, 20)})"
             for s in record.spans or ()
             if not annotated(replace(record, spans=(s,)), what) <= annotated(other, what)
         ]
         for record, other in ((first, second), (second, first))
     )
-    return f"{shown(first.text)}: in one {', in another '.join(', '.join(spans) or 'nothing' for spans in only)}"
+    return f"{shortened(first.text)}: in one {', in another '.join(', '.join(spans) or 'nothing' for spans in only)}"
 
 
 # Where tags tell B from I, one pair of neighbours of a type touches for every 6 to 20 pairs with one word between them
@@ -214,9 +203,8 @@ def annotation(parts: Parts) -> Iterator[Finding]:
             continue
         evidence = "either the texts have no such neighbours, or they were merged"
         if others:
-            evidence = (
-                f"spans of different types do ({others} times), so neighbours of one type were most likely merged"
-            )
+            merged = "so neighbours of one type were most likely merged"
+            evidence = f"spans of different types do ({others} times), {merged}"
         text = (
             f"In {parts.domains[side]}, {between[1]} pairs of spans of one type have a single word between them and "
             f"not one pair touches; {evidence}, as happens where the original tags had no B and I. Exact-span scores "

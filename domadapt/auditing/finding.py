@@ -34,14 +34,9 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), -f.weight, f.kind, f.text))
 
 
-def shown(text: str, width: int = 100) -> str:
-    """Text of strangers, harmless and short."""
-    return shortened(text, width)
-
-
 def named(items: Sequence[str], width: int = 30) -> str:
     """Items of strangers in a sentence."""
-    return ", ".join(shown(item, width) for item in items) or "none"
+    return ", ".join(shortened(item, width) for item in items) or "none"
 
 
 def percent(share: float) -> str:
@@ -120,7 +115,7 @@ def gather(domains: Domains) -> Parts:
     known = {record.text for record in unlabelled}
     apart = [record for record in train if record.text not in known]
     return Parts(
-        {"source": shown(domains.source), "target": shown(domains.target)},
+        {"source": shortened(domains.source), "target": shortened(domains.target)},
         (*source, *_filled({UNLABELLED: unlabelled, TARGET_TRAIN: apart, TEST: test})),
         {"source": _annotated(source), "target": _annotated(_filled({TARGET_TRAIN: train, TEST: test}))},
     )

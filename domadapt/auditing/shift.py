@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent, shown
+from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, sampled, words
 from domadapt.statistics.items import Answer, ItemCounts, counted
 from domadapt.statistics.resampling import resampled_scores
+from domadapt.utils.text import shortened
 
 UNSEEN: Final = 0.2  # of the target's running words: from here on it is worth a warning
 
@@ -43,7 +44,7 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
         common = len(known.keys() & new.keys()) / len(known.keys() | new.keys())
         seen = sum(count for term, count in new.items() if all(w in source for w in term.split())) / new.total()
         text = (
-            f"Of the {len(new)} different {shown(kind, 30)} terms of {there}, {percent(types)} are terms of {here} "
+            f"Of the {len(new)} different {shortened(kind, 30)} terms of {there}, {percent(types)} are terms of {here} "
             f"too, which is {percent(tokens)} of their occurrences ({percent(common)} of the different terms of both); "
             f"{percent(seen)} of the occurrences are made of words that the source's texts hold. Commonest new ones: "
             f"{named(missed[:6])}."
@@ -136,11 +137,11 @@ def _moved(name: str, first: Counter[str], other: str, second: Counter[str], alw
         return
     shares = {label: (first[label] / first.total(), second[label] / second.total()) for label in labels}
     most = sorted(labels, key=lambda label: -abs(shares[label][0] - shares[label][1]))[:4]
-    changes = ", ".join(f"{shown(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
+    changes = ", ".join(f"{shortened(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
     verb, grade = ("shift", "warning") if moved else ("hardly shift", "note")
     text = f"Labels {verb} from {name} to {other}: {changes} (Cramér's V {effect:.2f}, p {_p(p)})."
     text += " Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""
-    numbers = {f"{shown(n, 30)} {side}": share for n in most for side, share in zip(SIDES, shares[n], strict=True)}
+    numbers = {f"{shortened(n, 30)} {side}": share for n in most for side, share in zip(SIDES, shares[n], strict=True)}
     yield Finding("label shift", grade, effect, text, {"cramers_v": effect, "p": p} | numbers)
 
 
@@ -160,8 +161,8 @@ def _spans(parts: Parts) -> Iterator[Finding]:
         means = [float(np.mean(count)) for count in counts]
         without = [float(np.mean(np.array(count) == 0)) for count in counts]
         text = (
-            f"{shown(kind, 30)} spans per text: {means[0]:.2f} in {here}, {means[1]:.2f} in {there}; texts without one "
-            f"{percent(without[0])} against {percent(without[1])} (Cliff's delta {effect:+.2f}, p {_p(p)})."
+            f"{shortened(kind, 30)} spans per text: {means[0]:.2f} in {here}, {means[1]:.2f} in {there}; texts without "
+            f"one {percent(without[0])} against {percent(without[1])} (Cliff's delta {effect:+.2f}, p {_p(p)})."
         )
         numbers = dict(zip((*SIDES, "without_source", "without_target"), (*means, *without), strict=True))
         grade = "warning" if p < SURE and abs(effect) >= SMALL_DELTA else "note"

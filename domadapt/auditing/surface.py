@@ -9,20 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from domadapt.auditing.finding import (
-    EXAMPLES,
-    TARGET_TRAIN,
-    TEST,
-    TRAIN,
-    UNLABELLED,
-    Finding,
-    Part,
-    Parts,
-    percent,
-    shown,
-)
+from domadapt.auditing.finding import EXAMPLES, TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Finding, Part, Parts, percent
 from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
+from domadapt.utils.text import shortened
 
 FEW: Final = 20  # texts with a mark to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
@@ -72,7 +62,7 @@ def preparation(parts: Parts) -> Iterator[Finding]:
             text = f"{where} are prepared in two ways: {both}; {remedy}."
             grade = "severe" if a.side == b.side else "warning"
             few = [(part.name, record) for part in (a, b) for record in part.records[: EXAMPLES - 1]]
-            examples = tuple(f"{name}: {shown(record.text)}" for name, record in few)
+            examples = tuple(f"{name}: {shortened(record.text)}" for name, record in few)
             yield Finding("preparation", grade, abs(x - y), text, {a.name: x, b.name: y}, examples)
 
 
@@ -114,7 +104,7 @@ def encoding(parts: Parts) -> Iterator[Finding]:
             found = [record.text for record in part.records if has(record.text)]
             if found:
                 grade = "warning" if len(found) / len(part.records) >= OFTEN else "note"
-                examples = [shown(_around(text, has)) for text in found[:EXAMPLES]]
+                examples = [shortened(_around(text, has)) for text in found[:EXAMPLES]]
                 yield part.finding("encoding", grade, len(found), f"hold {kind}: {remedy}", examples)
 
 
@@ -215,17 +205,14 @@ def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int)
         f"it is {undone:.3f}{share}." + (advice if severity != "note" else ""),
         {"auc": auc, "accuracy": accuracy, "undone auc": undone, "explained": explained},
         tuple(
-            f"{part.name}: {' '.join(f'‹{shown(feature, 20)}›' for feature in some) or 'none'}"
+            f"{part.name}: {' '.join(f'‹{shortened(feature, 20)}›' for feature in some) or 'none'}"
             for part, some in zip((a, b), features, strict=True)
         ),
     )
 
 
 def one_text(parts: Parts, seed: int = 1) -> Iterator[Finding]:
-    """How far one text of a pair tells its label without the other (Gururangan et al. 2018), cross-validated.
-
-    Such a label says little of how the two go together, and a model may learn no more than that.
-    """
+    """How far one text of a pair tells its label without the other (Gururangan et al. 2018), cross-validated."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score

@@ -34,7 +34,7 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     return text[:end], len(text) - end
 
 
-def shortened(text: str, limit: int) -> str:
+def shortened(text: str, limit: int = 100) -> str:
     """A harmless label of at most ``limit`` characters and an ellipsis.
 
     >>> shortened("extraordinary", 5)
