@@ -88,8 +88,7 @@ def entropies(probabilities: FloatArray) -> FloatArray:
     [0.0, 0.693]
     """
     logs = np.log(np.clip(probabilities, np.finfo(np.float32).tiny, None))
-    result: FloatArray = -(probabilities * logs).sum(-1)
-    return np.abs(result)  # no minus zero
+    return np.asarray(np.abs((probabilities * logs).sum(-1)))  # no minus zero
 
 
 # Of what is predicted on target text, (rows, classes).
@@ -184,9 +183,6 @@ def snd(target: FloatArray) -> float:
     return float(entropies(near / near.sum(1, keepdims=True)).mean() / np.log(len(rows) - 1))
 
 
-# Of all the evidence.
-
-
 def source_dev(evidence: Evidence) -> float:
     """The headline score on source dev: the default."""
     return evidence.source_dev[evidence.headline]
@@ -251,8 +247,7 @@ def density_ratio(source: States, target: States, where: States) -> FloatArray:
     domains = np.repeat([0, 1], [len(source), len(target)])
     model = make_pipeline(StandardScaler(), LogisticRegression(C=SHRINK, max_iter=200)).fit(points, domains)
     odds = np.exp(model.decision_function(where.astype(np.float32)))
-    result: FloatArray = odds * len(source) / len(target)
-    return result
+    return np.asarray(odds * len(source) / len(target))
 
 
 def risk(weights: FloatArray, losses: FloatArray) -> float:
@@ -264,9 +259,6 @@ def risk(weights: FloatArray, losses: FloatArray) -> float:
     weighted, spread = weights * losses, weights.var()
     slope = -((weighted - weighted.mean()) * (weights - weights.mean())).mean() / spread if spread else 0.0
     return float(weighted.mean() + slope * (weights.mean() - 1))
-
-
-# Of all epochs together.
 
 
 def ensemble(epochs: Sequence[Predicted]) -> list[float]:
