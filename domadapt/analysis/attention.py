@@ -26,15 +26,12 @@ LEAST = 0.1  # share of a word's attention that is drawn
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention of a layer's head that puts most of it on the words' syntactic heads; both are counted from 0.
-
-    Weights are (words, words), attending word in rows; what a row lacks to 1 goes to special pieces.
-    """
+    """Attention of a layer's head that puts most of it on the words' syntactic heads; both are counted from 0."""
 
     layer: int
     head: int
     heads: int
-    weights: Maps
+    weights: Maps  #: (words, words), attending word in rows; what a row lacks to 1 goes to special pieces
 
 
 def read_attention(session: Session, layer: int | None, text: str, parse: Parse) -> Attention:
@@ -187,11 +184,11 @@ def heads_of(tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> tuple[R
 def _relation(name: str, tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> Relation:
     sides = next(iter(tallies.values()))
     offsets = {side: tally.shares(tally.offsets, name) for side, tally in sides.items()}
-    offset = int(np.argmax(_known(offsets["source"])))
+    offset = int(sides["source"].offsets[name].argmax())
     best = {}
     for model, by_side in tallies.items():
         shares = {side: tally.shares(tally.hits, name) for side, tally in by_side.items()}
-        source = _known(shares["source"]).reshape(2, layers, -1)
+        source = by_side["source"].hits[name].reshape(2, layers, -1)
         place = int(source.argmax())
         direction, layer, head = np.unravel_index(place, source.shape)
         accuracy = {s: None if x is None else round(float(x.ravel()[place]), 4) for s, x in shares.items()}
@@ -199,11 +196,6 @@ def _relation(name: str, tallies: Mapping[str, Mapping[str, Tally]], layers: int
     words = {side: tally.words.get(name, 0) for side, tally in sides.items()}
     right = {side: None if x is None else round(float(x[offset]), 4) for side, x in offsets.items()}
     return Relation(name, words, OFFSETS[offset], right, best)
-
-
-def _known(shares: Array | None) -> Array:
-    assert shares is not None, "relations are those that the source has enough of"
-    return shares
 
 
 def read_heads(subject: Subject) -> tuple[Relation, ...]:

@@ -33,10 +33,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class KindCounts:
-    """(texts,) how many of a class or a span type are predicted, are right, are there to find.
-
-    The latter two are expected where no labels are known.
-    """
+    """(texts,) how many of a kind are predicted, are right, are there to find; without labels the last two expected."""
 
     predicted: Array
     right: Array
@@ -160,8 +157,7 @@ def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
     sums = np.bincount(place, confidence, bins), np.bincount(place, right, bins)
     shares = [(round(sure / n, 6), round(hits / n, 6), int(n)) for sure, hits, n in zip(*sums, count, strict=True) if n]
     found = [dict(zip(("confidence", "accuracy", "count"), one, strict=True)) for one in shares]
-    error = float(np.abs(sums[0] - sums[1]).sum() / len(right))
-    return {"error": round(error, 6), "bins": found}
+    return {"error": round(float(np.abs(sums[0] - sums[1]).sum() / len(right)), 6), "bins": found}
 
 
 def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str, Any]:

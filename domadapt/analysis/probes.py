@@ -87,8 +87,7 @@ def spearman(one: NDArray[np.generic], other: NDArray[np.generic]) -> Array:
     a, b = (rankdata(values, axis=1) for values in (one, other))
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    result: Array = np.divide((a * b).sum(1), spread, out=np.zeros(len(a)), where=spread > 0)
-    return result
+    return np.asarray(np.divide((a * b).sum(1), spread, out=np.zeros(len(a)), where=spread > 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +168,7 @@ def _padded(chosen: NDArray[np.int64], states: States, trees: Sequence[Tree], sc
 
 @dataclass(frozen=True, slots=True)
 class StructuralProbe:
-    """What the encoder knows of syntax, layer by layer, on source and on target, before and after fine-tuning.
-
-    Judged against the embeddings, which know words and places alone, and against the order of words.
-    """
+    """What each layer knows of syntax on both sides, before and after fine-tuning, and what word order alone tells."""
 
     learnt: int = 0  #: source sentences that the probes have learnt from
     rank: int = RANK

@@ -111,12 +111,9 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class DomainShift:
-    """What moves from source to target.
+    """What moves from source to target."""
 
-    Compared are ``words``, ``parts of speech`` and ``relations``; where labels are known ``labels`` and ``TYPE terms``.
-    """
-
-    compared: dict[str, Compared]
+    compared: dict[str, Compared]  #: the names of READ; where labels are known, ``labels`` and ``TYPE terms``
     lengths: Lengths | None
     layers: tuple[str, ...]  #: their names, the embeddings first
     a_distances: dict[str, tuple[float, ...]]  #: by model, of each layer; empty with too few texts or unreadable layers

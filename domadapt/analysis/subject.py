@@ -161,10 +161,7 @@ def arcs(parse: Parse, read: NDArray[np.bool_] | None = None) -> tuple[NDArray[n
 def every_layer(
     session: Session, examples: Sequence[Example], batch_size: int, title: str
 ) -> Iterator[tuple[Batch, list[Tensor]]]:
-    """Batches, longest first, and as a model predicts the states of its embeddings and every layer.
-
-    These are (batch, pieces, width), in float32; hooks see them, whatever the architecture.
-    """
+    """Batches, longest first, and (batch, pieces, width) states of embeddings and layers, in float32, by hooks."""
     layers = session.encoder.layers()
     states: dict[int, Tensor] = {}
 
