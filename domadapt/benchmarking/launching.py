@@ -97,13 +97,11 @@ class Job:
 
 
 def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, Any] | Exception]:
-    """Run `domadapt train` once for each list of overrides.
+    """Run `domadapt train` for each list of overrides: the content of its metrics.json, or the exception that ended it.
 
     The first job's configuration says which launcher takes them all: ``launcher=joblib``,
     ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
-    Cells that another process is at are waited for, or give :class:`~domadapt.runs.status.Busy`.
-
-    For each job, in order: the content of its metrics.json, or the exception that ended it. Where the launcher
+    Cells that another process is at are waited for, or give :class:`~domadapt.runs.status.Busy`. Where the launcher
     itself stopped (a worker was killed, say), that one exception for every job; what finished has its metrics.json.
     """
     from hydra._internal.callbacks import Callbacks

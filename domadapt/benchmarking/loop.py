@@ -114,10 +114,7 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
 
 
 def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """A cell under its name in the matrix, in tables and folders too; what it says of target labels stays.
-
-    Unless the matrix, or the user, names it by ``method=``.
-    """
+    """A cell under its name in the matrix, with its target labels, unless the matrix or the user gives ``method=``."""
     labelled = with_labels(name, config["target_labels"])
     name = name if name.endswith(labelled.removeprefix(name)) else labelled
     if config["method"] == name or any(override.startswith("method=") for override in own):
@@ -208,8 +205,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
 
     A cell that fails stops no other; in the end a RuntimeError says which did and why.
     """
-    todo = cells(cfg, overrides)
-    done, failure = sweep(todo)
+    done, failure = sweep(cells(cfg, overrides))
     if failure:
         raise failure
     from domadapt.training.sharing import forget_networks
@@ -220,10 +216,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
 
 
 def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeError | None]:
-    """Print the plan, run the cells that are not finished, print the table.
-
-    Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
-    """
+    """Print the plan, run unfinished cells, print the table; metrics of those that succeeded, an error on others."""
     check(todo)
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
@@ -293,10 +286,7 @@ class Progress:
 
 
 def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
-    """Run the unfinished cells in their order; those that another process is at come last, and are waited for.
-
-    The cells that failed, with their errors.
-    """
+    """Run unfinished cells, last those of other processes, which are waited for; those that failed, with errors."""
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     results = launch([cell.overrides for cell in waiting], wait=False)
     tell_of_other_hardware(waiting, results)
@@ -320,11 +310,7 @@ def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[
 
 
 class Swept(BaseException):
-    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions."""
-
-    def __init__(self, error: Exception | None) -> None:
-        super().__init__(error)
-        self.error = error
+    """The grid has been run, or its cause ended it; Hydra makes mere warnings of Exceptions, and would run it again."""
 
 
 class Sweep(Callback):
@@ -348,8 +334,8 @@ class Sweep(Callback):
             try:
                 run_grid(config, Sweep.command)
             except Exception as error:
-                raise Swept(error) from None
-            raise Swept(None)
+                raise Swept from error
+            raise Swept
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Of a search say where its best settings are kept."""

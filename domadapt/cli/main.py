@@ -131,8 +131,8 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     try:
         hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
     except Swept as end:
-        if end.error:
-            raise end.error from None
+        if end.__cause__:
+            raise end.__cause__ from None
 
 
 def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
