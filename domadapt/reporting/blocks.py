@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph, and what to type about it; of a ``kind``: empty, ``soft`` (an aside), ``lead`` (names what follows)
-    or ``warning``.
-    """
+    """A paragraph."""
 
     text: str
-    kind: str = ""
-    command: str = ""
+    kind: str = ""  #: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``
+    command: str = ""  #: what to type about it
 
 
 class TableCell(NamedTuple):

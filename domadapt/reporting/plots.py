@@ -109,8 +109,7 @@ def element(figure: Canvas, alt: str) -> str:
             only_style = len(child) == 1 and child.find(f"{{{SVG}}}style") is not None
             if only_style or child.tag == f"{{{SVG}}}metadata":
                 parent.remove(child)
-    for size in ("width", "height"):
-        root.attrib.pop(size)
+    del root.attrib["width"], root.attrib["height"]
     _shrink(root)
     root.attrib |= {"role": "img", "aria-label": escape_controls(alt), "class": "figure"}
     return ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
@@ -150,10 +149,7 @@ PAD = 0.06  # of the axis, beside the outermost ends
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A pair's part of the figure: scores that are lines across its dots, by role where one method has it, and dots.
-
-    All of them are dots where nothing else would be left.
-    """
+    """A pair's part of the figure: roles that one method has are lines across the dots, unless no dot would be left."""
 
     pair: str
     lines: dict[str, Scored]

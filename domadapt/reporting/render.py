@@ -92,10 +92,7 @@ def _why(table: Table, column: int) -> str:
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
-    """The whole page as HTML; sections of level 2 are listed at the top.
-
-    Every string but the figures' is escaped, and its control characters are written out.
-    """
+    """The whole page as HTML, with every string but the figures' escaped; sections of level 2 are listed at the top."""
     environment = Environment(
         loader=PackageLoader("domadapt.reporting", "."),
         autoescape=True,
@@ -134,10 +131,7 @@ def in_line(text: Marked) -> str:
 
 
 def markdown(title: str, sections: Sequence[Section]) -> str:
-    """A whole report as GitHub reads it, of at most :data:`LONGEST` bytes.
-
-    The last of the smaller sections is left out first, and counted.
-    """
+    """A report as GitHub reads it, of :data:`LONGEST` bytes at most: small sections are left out, and counted."""
     parts = []
     for section in sections:
         inside = (text for block in section.blocks if (text := "\n".join(_block(block))))

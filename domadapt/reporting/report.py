@@ -108,9 +108,8 @@ def details(finished: Finished) -> list[Section]:
         if any(run.target_test for run in pair.runs):
             sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
-            fixed = fixed_and_broken(pair)
             parts += [("calibration", sure), ("kinds of errors", _errors(pair))]
-            parts += [("what adaptation fixed, and what it broke", fixed)]
+            parts += [("what adaptation fixed, and what it broke", fixed_and_broken(pair))]
         parts = [(title, blocks) for title, blocks in parts if blocks]
         if len(shown) == 1:  # its name would be that of the only part
             result += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]

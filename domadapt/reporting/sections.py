@@ -57,15 +57,12 @@ def _differences(
     def difference(one: Difference) -> str | TableCell:
         return TableCell("-", one.reason) if one.interval is None else points(one.interval.mean)
 
-    tests: list[tuple[str, Any]] = [("p over seeds", lambda line: _p(line[1].again))]
-    tests.append(("p over texts", lambda line: _p(line[1].elsewhere)))
+    again, elsewhere = ("p, some pair", "p, other pairs") if over_pairs else ("p over seeds", "p over texts")
+    tests: list[tuple[str, Any]] = [(again, lambda line: _p(line[1].again))]
+    tests.append((elsewhere, lambda line: _p(line[1].elsewhere)))
     if over_pairs:
-        tests = [
-            ("p, some pair", lambda line: _p(line[1].again)),
-            ("p, other pairs", lambda line: _p(line[1].elsewhere)),
-            ("real on (seeds)", lambda line: _replicated(line[1].replicability[0])),
-            ("real on (texts)", lambda line: _replicated(line[1].replicability[1])),
-        ]
+        real = {0: "real on (seeds)", 1: "real on (texts)"}
+        tests += for_each(real, lambda line, place: _replicated(line[1].replicability[place]))
     tables = []
     for other in (baseline, "each method's own controls"):
         control = other != baseline

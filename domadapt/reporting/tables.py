@@ -217,14 +217,11 @@ LabelCurve = dict[int, TableRow]  # of methods that differ in their number of ta
 
 
 def label_curves(pair: Pair, statistics: Statistics | None = None) -> dict[str, LabelCurve]:
-    """By name, curves of several numbers of target labels, and beside them the one that the report calls the best.
-
-    Not the ceiling, which has no source labels.
-    """
+    """By name, curves of several numbers of target labels, and beside them the one that the report calls the best."""
     found: dict[str, tuple[str, dict[str, str], LabelCurve]] = {}
     for row in rows(pair, statistics):
         number = target_labels(row.method)
-        if row.target is None or number is None or row.method.role == "in_domain":
+        if row.target is None or number is None or row.method.role == "in_domain":  # which has no source labels
             continue
         others = {k: value for k, value in settings(row.method.config).items() if k != "target_labels"}
         name = row.method.runs[0].method.replace(f"+{row.method.config.get('target_labels')}_labels", "", 1)

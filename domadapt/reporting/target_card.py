@@ -125,12 +125,9 @@ def threshold_table(card: TargetCard) -> Iterator[Table]:
     about = source_dev(Path(card.model))
     if about and about["texts"] >= FEW_DEV:
         title = f"Precision, recall on {counted(about['texts'], 'held-out text')} of {card.source}, by threshold="
-
-        def cell(item: tuple[str, Any], limit: float) -> str:
-            return ", ".join(rates(item[1], limit))
-
+        limits = {limit: f"{limit:g}" for limit in THRESHOLDS}
         names: blocks.Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
-        columns = for_each({limit: f"{limit:g}" for limit in THRESHOLDS}, cell)
+        columns = for_each(limits, lambda item, limit: ", ".join(rates(item[1], limit)))
         yield tabled(title, about["kinds"].items(), [names, *columns])
 
 
