@@ -1,11 +1,11 @@
 """A page and a JSON endpoint that label what is typed, on this machine."""
 
+import asyncio
 import errno
 import json
 import logging
 import re
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -207,15 +207,12 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     template = pages.get_template("page.html.jinja", globals=known)
     sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
-    lock = threading.Lock()  # a model answers one after the other
+    lock = asyncio.Lock()  # a model answers one after the other
 
     async def ask(question: Callable[[], T]) -> T:
-        def alone() -> T:
-            with lock:
-                return question()
-
         try:
-            return await run_in_threadpool(alone)
+            async with lock:
+                return await run_in_threadpool(question)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         except Exception as error:
