@@ -231,8 +231,7 @@ def sample(cfg: DictConfig) -> str:
     if cfg.examples is not None:
         found = read(path := Path(str(cfg.examples)), domain="source").records
         if not (examples := [r for r in found if r.label is not None or r.spans]):
-            why = "none of its texts has a label or a span; expected your labelled source"
-            raise ValueError(f"examples={path}: {why}")
+            raise ValueError(f"examples={path}: none of its texts has a label or a span; expected your labelled source")
         examples = random.Random(1).sample(examples, min(EXAMPLES, len(examples)))
     output = Path(str(cfg.output))
     for path in (output, output.with_suffix(".prompt.txt")):

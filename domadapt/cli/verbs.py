@@ -281,8 +281,7 @@ def report(cfg: DictConfig) -> str:
     from domadapt.reporting.report import report as run
 
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
-    asked: Any = [*formats] if formats else None
-    return str(run(cfg.runs, cfg.output, asked, cfg.audit, cfg.baseline))
+    return str(run(cfg.runs, cfg.output, [*formats] if formats else None, cfg.audit, cfg.baseline))
 
 
 def cache(cfg: DictConfig) -> str:
