@@ -166,7 +166,6 @@ class WeightsAndBiases(Tracker):
             run.finish(exit_code=int(failed))
         except TimeoutError:
             log.warning("W&B has not taken everything: `wandb sync --include-online %s` sends the rest", folder)
-            return
         except Exception:
             with suppress(Exception):
                 self.wandb.teardown()  # its service has died; the next run gets another
