@@ -13,20 +13,8 @@ from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record, Span
-from domadapt.methods.adaptation.term_substitution import (
-    LEAST_BELIEF,
-    POWER,
-    SHRINKAGE,
-    Phrase,
-    Pool,
-    TermSubstitution,
-    Use,
-    believed,
-    phrases,
-    places,
-    telling_nouns,
-    type_agreement,
-)
+from domadapt.methods.adaptation import term_substitution
+from domadapt.methods.adaptation.term_substitution import SHRINKAGE, Phrase, Use, phrases, places, telling_nouns
 from domadapt.methods.session import TargetReadings
 from domadapt.syntax.parser import SpacyParser
 from tests.support import built
@@ -34,7 +22,7 @@ from tests.support import built
 ALWAYS = [f"adaptation.term_substitution.{name}=1.0" for name in ("sentence_share", "term_probability")]
 
 
-def made(folder: Path, *more: str) -> TermSubstitution:
+def made(folder: Path, *more: str) -> term_substitution.TermSubstitution:
     method = built(folder, "adaptation=term_substitution", *more).methods["term_substitution"]
     method.prepare()
     return method
@@ -68,7 +56,7 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
     for term in (True, False):
         pool, q = method.pools[term, False], method.q if term else 1 - method.q
         weights = {
-            n: len(method.uses[p]) ** POWER * (LEAST_BELIEF + float(q[n]))
+            n: len(method.uses[p]) ** term_substitution.POWER * (term_substitution.LEAST_BELIEF + float(q[n]))
             for n, p in enumerate(method.phrases)
             if not p.plural and (term or " " not in p.words)
         }
@@ -76,7 +64,7 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
         drawn = Counter(pool.draw(random) for _ in range(4000))
         for number, weight in weights.items():
             assert drawn[number] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
-    assert Pool(np.array([], dtype=int), np.array([])).draw(np.random.default_rng(0)) is None
+    assert term_substitution.Pool(np.array([], dtype=int), np.array([])).draw(np.random.default_rng(0)) is None
 
 
 def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +98,7 @@ def test_beliefs_against_a_loop(data: Any) -> None:
     means = {p: [np.mean([*read.values()]) for use in own if (read := words.get(use.text))] for p, own in uses.items()}
     every = [value for own in means.values() for value in own]
     of_all = float(np.mean(every)) if every else 0.0
-    for phrase, found in zip(known, believed(known, uses, words).tolist(), strict=True):
+    for phrase, found in zip(known, term_substitution.believed(known, uses, words).tolist(), strict=True):
         beside = [v for p in known if p.words.split()[-1] == phrase.words.split()[-1] for v in means[p]]
         of_head = (sum(beside) + SHRINKAGE * of_all) / (len(beside) + SHRINKAGE)
         own = means[phrase]
@@ -163,7 +151,7 @@ def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
     kinds = {"aspect0", "aspect1"}
     rewritten = method.augment(typed, 0, np.random.default_rng(0))
     if named:
-        assert type_agreement(typed, kinds) == 1.0 and rewritten == list(typed)
+        assert term_substitution.type_agreement(typed, kinds) == 1.0 and rewritten == list(typed)
     else:
-        assert type_agreement(typed, kinds) < 0.5 and rewritten != list(typed)
+        assert term_substitution.type_agreement(typed, kinds) < 0.5 and rewritten != list(typed)
         assert method.kinds == kinds and any(place.term for own in method.places.values() for place in own)

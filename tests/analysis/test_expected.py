@@ -9,18 +9,8 @@ from pydantic import TypeAdapter
 
 from benchmarks.expected import record
 from benchmarks.tables import RESULTS
-from domadapt.analysis.expected import (
-    ESTIMATE,
-    KNOWN,
-    TrackRecord,
-    by_confidence,
-    calibration_under_shift,
-    counts,
-    expected_score,
-    scores,
-    temperature,
-    tempered,
-)
+from domadapt.analysis import expected
+from domadapt.analysis.expected import ESTIMATE, counts, expected_score, scores, temperature, tempered
 from domadapt.data.records import Record
 from domadapt.runs.metrics import Calibration, Expected, Metrics
 from domadapt.tasks.classification import Classification
@@ -74,7 +64,7 @@ def test_where_confidence_is_honest_after_scaling_the_estimate_is_right(kind: st
 def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds_it(kind: str) -> None:
     dev = drawn(kind, 200, 3.0, 1)
     found = expected_score(dev, drawn(kind, 100, 3.0, 2), task(kind))
-    known, headline = KNOWN[kind], task(kind).headline
+    known, headline = expected.KNOWN[kind], task(kind).headline
     assert found["score"] == pytest.approx(found["estimates"][ESTIMATE][headline] - known.bias, abs=1e-5)
     assert found["low"] < found["score"] < found["high"]
     assert found["high"] - found["low"] > 2 * 1.6 * known.spread
@@ -85,15 +75,14 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
 def test_what_is_known_of_spans_is_what_results_show() -> None:
     (row,) = read_csv(RESULTS / "expected.csv")
     numbers = [float(row[name]) for name in ("bias", "spread", "error")]
-    assert row["estimate"] == ESTIMATE and KNOWN["token"] == TrackRecord(*numbers, int(row["runs"]))
+    assert row["estimate"] == ESTIMATE and expected.KNOWN["token"] == expected.TrackRecord(*numbers, int(row["runs"]))
 
 
 def test_a_record_counts_pairs_once_and_leaves_their_target_out() -> None:
     def run(source: str, target: str, seed: int, estimate: float) -> Metrics:
         about = {"source": source, "target": target, "method": "recipe"}
         made = Expected(0.5, 0.4, 0.6, estimates={ESTIMATE: {"span_f1": estimate}})
-        scores = {"span_f1": 0.5}
-        return Metrics(**about, seed=seed, headline="span_f1", target_test=scores, expected=made)
+        return Metrics(**about, seed=seed, headline="span_f1", target_test={"span_f1": 0.5}, expected=made)
 
     runs = [run("a", "b", 1, 0.6), run("a", "b", 2, 0.8), run("b", "a", 1, 0.6), run("c", "a", 1, 0.7)]
     found = record(runs)
@@ -105,11 +94,11 @@ def test_a_record_counts_pairs_once_and_leaves_their_target_out() -> None:
 def test_calibration_before_and_after_scaling(kind: str) -> None:
     """Three times too sure on both sides: what source dev tells mends the target, as long as it is off alike."""
     dev, test = drawn(kind, 1500, 2.0, 1, sharp=3), drawn(kind, 1500, 1.5, 2, sharp=3)
-    found = typed(calibration_under_shift(dev, test))
+    found = typed(expected.calibration_under_shift(dev, test))
     assert found.error > 0.08 > 0.04 > found.scaled_error
     assert found.source_dev_error > 0.05 > 0.03 > found.source_dev_scaled_error
     assert sum(part.count for part in found.bins) == len(test)
-    alone = typed(calibration_under_shift(dev, None))
+    alone = typed(expected.calibration_under_shift(dev, None))
     assert (alone.error, alone.source_dev_error) == (None, found.source_dev_error)
 
 
@@ -143,5 +132,5 @@ def test_sides_weigh_texts() -> None:
     found = []
     for own, weight in ((rows, weights), (doubled, np.ones(31))):
         kinds = [counts(own, labels, known) for known in (True, False, False)]
-        found.append(by_confidence(kinds, [weight, weight], "it", "macro")["it"])
+        found.append(expected.by_confidence(kinds, [weight, weight], "it", "macro")["it"])
     assert found[0] == pytest.approx(found[1])

@@ -16,20 +16,12 @@ from domadapt.data.batches import Batch, Collator, encode
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.tree_bias import distance_kinds
 from domadapt.methods.method import View
+from domadapt.syntax import trees
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked, noun_phrases, universal
 from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
-from domadapt.syntax.trees import (
-    ancestors,
-    edge_types,
-    paths_from,
-    relation_links,
-    relation_vocabulary,
-    tree_distances,
-    tree_edges,
-)
 from tests.support import EVERY_INJECTION, MadeParser, built, tiny_encoder, word_ranges
 
 ENCODER = tiny_encoder()
@@ -61,7 +53,7 @@ def searched(heads: list[int], start: int) -> dict[int, int]:
 def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]], first: int) -> None:
     most = max(1, *map(len, texts))
     heads = torch.tensor([[*own, *range(len(own), most)] for own in texts])
-    apart, above = tree_distances(heads), ancestors(heads, most)
+    apart, above = trees.tree_distances(heads), trees.ancestors(heads, most)
     for row, own in enumerate(heads.tolist()):
         for word in range(most):
             found = searched(own, word)
@@ -71,14 +63,14 @@ def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]], f
                 way.append(own[way[-1]])
             assert above[row, word].nonzero().flatten().tolist() == sorted(way)
     first = min(first, most)
-    assert torch.equal(tree_distances(heads, first), apart[:, :first, :first])
+    assert torch.equal(trees.tree_distances(heads, first), apart[:, :first, :first])
 
 
 def test_a_chain_of_a_thousand_words_is_counted_to_its_end() -> None:
     """Where half precision would have lost count."""
     heads = torch.arange(-1, 999).clamp(min=0).unsqueeze(0)
     with torch.autocast("cpu", torch.bfloat16):
-        apart = tree_distances(heads)[0]
+        apart = trees.tree_distances(heads)[0]
     places = torch.arange(1000)
     assert torch.equal(apart, (places.unsqueeze(1) - places).abs())
 
@@ -105,7 +97,7 @@ def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], dat
     relations = tuple(data.draw(st.sampled_from(["a", "b", "c"])) for _ in heads)
     words = np.stack([np.arange(size), np.arange(size) + 1], axis=1)
     parse = Parse(words, np.array(heads, np.int64), relations, ("NN",) * size)
-    every = [{one.end: one.path for one in paths_from(parse, [start], size)} for start in range(size)]
+    every = [{one.end: one.path for one in trees.paths_from(parse, [start], size)} for start in range(size)]
     for start, ways in enumerate(every):
         assert {end: len(way) for end, way in ways.items()} == {e: n for e, n in searched(heads, start).items() if n}
         for end, there in ways.items():
@@ -117,12 +109,12 @@ def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], dat
             else:
                 middle = [m for m, way in ways.items() if way == there[:-1] and every[m].get(end) == there[-1:]]
                 assert middle
-        near = {one.end: one.path for one in paths_from(parse, [start], longest)}
+        near = {one.end: one.path for one in trees.paths_from(parse, [start], longest)}
         assert near == {end: way for end, way in ways.items() if len(way) <= longest}
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
+def graphs(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
     """Several texts' heads (any graph of one head a word, roots on themselves) and relation ids."""
     result = []
     for size in draw(st.lists(st.integers(0, 6), max_size=4)):
@@ -131,7 +123,7 @@ def trees(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
     return result
 
 
-@given(trees())
+@given(graphs())
 def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], list[int]]]) -> None:
     expected, offset = set(), 0
     for heads, relations in texts:
@@ -141,22 +133,22 @@ def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], li
                 expected.add((offset + head, offset + word, relation))
                 expected.add((offset + word, offset + head, relation + 4))
         offset += len(heads)
-    index, kinds = tree_edges([np.array(h, int) for h, _ in texts], [np.array(r, int) for _, r in texts], vocabulary=3)
+    index, kinds = trees.tree_edges([np.array(h, int) for h, _ in texts], [np.array(r, int) for _, r in texts], 3)
     found = list(zip(index[0].tolist(), index[1].tolist(), kinds.tolist(), strict=True))
     assert len(found) == len(set(found))
     assert set(found) == expected
-    assert edge_types(3) == 9
+    assert trees.edge_types(3) == 9
 
 
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), st.data())
 def test_arcs_of_a_relation_and_its_subtypes(heads: list[int], data: st.DataObject) -> None:
     names = [data.draw(st.sampled_from(["obj", "nsubj", "nsubj:pass", "nsubjpass"])) for _ in heads]
-    arcs = relation_links(np.array(heads), names, "nsubj")
+    arcs = trees.relation_links(np.array(heads), names, "nsubj")
     assert arcs.tolist() == [[w, head] for w, head in enumerate(heads) if names[w] in ("nsubj", "nsubj:pass")]
 
 
 def test_vocabulary_does_not_depend_on_order() -> None:
-    assert relation_vocabulary(["b", "a", "b"]) == relation_vocabulary(["a", "b"]) == {"a": 1, "b": 2}
+    assert trees.relation_vocabulary(["b", "a", "b"]) == trees.relation_vocabulary(["a", "b"]) == {"a": 1, "b": 2}
 
 
 Tags = list[str]
