@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,9 @@ from hydra.errors import MissingConfigException
 from safetensors.torch import load_file
 
 import domadapt
+from domadapt.benchmarking import loop
 from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, portable
-from domadapt.benchmarking.loop import (
-    PlannedCell,
-    Progress,
-    Sweep,
-    benchmark,
-    cells,
-    plan,
-    tell_of_other_hardware,
-    told_apart,
-)
+from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, cells, plan, told_apart
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.methods.method import Method, Step
@@ -139,7 +130,7 @@ def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: py
     there = {"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"}
     here = {"key": found[0].key, "hardware": {"device": "cpu", "name": "some", "precision": "32-true"}}
     other = [{"key": "another", "hardware": there}] * 2
-    tell_of_other_hardware(found, [here, ValueError("seed"), *other])
+    loop.tell_of_other_hardware(found, [here, ValueError("seed"), *other])
     (line,) = caplog.messages
     assert line.endswith("add 'trainer.hardware=cuda NVIDIA H200 bf16-mixed' to see them")
 
@@ -426,9 +417,7 @@ def without_clock(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def launched(problem: list[str], folder: Path, launcher: str, *settings: str) -> list[Any]:
     """Metrics or errors of the same jobs through a launcher; skipped where it is not installed."""
-    extra = launcher.partition("_")[0]
-    if find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
-        pytest.skip(f"the extra [{extra}] is not installed")
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
     jobs = [[*problem, *settings, f"launcher={launcher}", f"seed={s}", f"paths.runs={folder}/runs"] for s in SEEDS]
     # In a process of its own: what ray and submitit start there, ends with it.
     command = [sys.executable, "-c", PROGRAM, str(folder / "results.json"), json.dumps(jobs)]
@@ -467,8 +456,8 @@ def test_jobs_that_share_a_machine_share_its_cores(
 ) -> None:
     launcher = overrides[0].removeprefix("launcher=")
     extra = launcher.partition("_")[0]
-    if extra in ("ray", "submitit") and find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
-        pytest.skip(f"the extra [{extra}] is not installed")
+    if extra in ("ray", "submitit"):
+        pytest.importorskip(f"hydra_plugins.hydra_{extra}_launcher")
     assert threads_of_a_job() == 0  # outside of a sweep: torch's choice
     monkeypatch.setattr("joblib.cpu_count", lambda *_, **__: 8)
     monkeypatch.setattr("joblib.effective_n_jobs", lambda jobs: 8 if jobs == -1 else jobs)
