@@ -78,13 +78,6 @@ def test_the_ceiling_is_the_first_problems_and_compared_with_no_source() -> None
     assert not both.warnings
 
 
-def test_other_targets_and_no_problems_are_told() -> None:
-    with pytest.raises(ValueError, match=r"data\.problems\.b: its target is 'pubs', the first problem's is 'spas'"):
-        several({"a": problem("hotels", *"abc"), "b": problem("bars", *"def", target="pubs")})
-    with pytest.raises(ValueError, match=r"data\.problems is empty: give problems with the same target"):
-        make(compose("train", ["data=several"]).data)
-
-
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map(tuple), max_size=4))
 def test_ids_stay_unless_two_parts_share_one_and_are_unique_then(parts: list[tuple[str, ...]]) -> None:
     given_records = [tuple(Record(name, f"domain {i}", "text") for name in part) for i, part in enumerate(parts)]
@@ -264,8 +257,7 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
     assert len(tested) == 4
     assert learnt | tested == every
     assert not learnt & tested
-    shared = problem("ceiling").test
-    assert {r.id for r in shared.open()} == tested
+    assert {r.id for r in problem("ceiling").test.open()} == tested
 
 
 def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
@@ -338,6 +330,11 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         (lambda root: amazon_reviews(root, "books", 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", True), "two of camera_photo, electronics, softw"),
+        (lambda _: make(compose("train", ["data=several"]).data), r"data\.problems is empty: give problems with"),
+        (
+            lambda _: several({"a": problem("hotels", *"abc"), "b": problem("bars", *"def", target="pubs")}),
+            r"data\.problems\.b: its target is 'pubs', the first problem's is 'spas'",
+        ),
     ],
 )
 def test_a_wrong_setting_is_told(tmp_path: Path, make: Callable[[str], Any], message: str) -> None:

@@ -101,17 +101,9 @@ def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) ->
     (tmp_path / "target.txt").write_text("[\n{\n", encoding="utf-8")  # lines of text, however odd
     source = {"path": str(tmp_path / "source.csv")}
     target = {"path": str(tmp_path / "target.txt"), "name": "target", "format": "plain_text"}
-    domains = my_files(source, target, 0.3, "record")
-    assert [text.text for text in domains.unlabelled.texts] == ["[", "{"]
+    assert [text.text for text in my_files(source, target, 0.3, "record").unlabelled.texts] == ["[", "{"]
     with pytest.raises(DataError, match="format is 'plain'; expected one of blitzer_review, conll"):
         my_files(source, {**target, "format": "plain"}, 0.3)
-
-
-def test_a_damaged_parquet_file_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
-    pytest.importorskip("pyarrow")
-    with pytest.raises(DataError, match=r"a.parquet: file is .damaged parquet "):
-        read(tmp_path / "a.parquet", domain="laptop")
 
 
 def test_a_pattern_is_one_domain_and_its_files_count_in_the_key(tmp_path: Path) -> None:
@@ -226,15 +218,17 @@ def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:
             saved(wrong, tmp_path)
 
 
-def test_binary_columns_of_parquet_are_text_or_refused(tmp_path: Path) -> None:
+def test_binary_columns_of_parquet_are_text_or_refused_and_a_damaged_file_is_told(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     for name, second in (("a", "café".encode()), ("b", b"\xff")):
         table = pyarrow.table({"text": [b"a fan", second], "label": ["x", "y"]})
         parquet.write_table(table, tmp_path / f"{name}.parquet")
     assert [r.text for r in read(tmp_path / "a.parquet", domain="x").records] == ["a fan", "café"]
-    with pytest.raises(DataError, match=r"b.parquet:2: text"):
-        read(tmp_path / "b.parquet", domain="x")
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 and no more")
+    for name, told in (("b", r"b.parquet:2: text"), ("c", r"c.parquet: file is .damaged parquet ")):
+        with pytest.raises(DataError, match=told):
+            read(tmp_path / f"{name}.parquet", domain="x")
 
 
 Pipe = Callable[[bytes], Path]

@@ -94,10 +94,11 @@ ODD = {  # by what they are: the text, and what is counted of it
 }
 
 
-def test_odd_texts_get_trees_over_their_own_words_and_are_read_back(tmp_path: Path) -> None:
+def test_odd_texts_get_trees_over_their_own_words_that_are_read_back_and_counted(tmp_path: Path) -> None:
     path, texts = tmp_path / "own.conllu", [text for text, _ in ODD.values()]
-    found = list(SpacyParser().parse(unlabelled(texts)))
-    for text, words, parse in zip(texts, SpacyParser().tokenize(unlabelled(texts)), found, strict=True):
+    parser, warnings = SpacyParser(), Counter[str]()
+    parses = list(parser.parse(unlabelled(texts)))
+    for text, words, parse in zip(texts, parser.tokenize(unlabelled(texts)), parses, strict=True):
         size = len(words)
         assert parse.words.tolist() == words.tolist()  # the tokeniser is the same
         assert len(parse.heads) == len(parse.relations) == len(parse.tags) == size
@@ -116,12 +117,6 @@ def test_odd_texts_get_trees_over_their_own_words_and_are_read_back(tmp_path: Pa
             # What hung on a word of white space that was a root is a root now.
             pairs = zip(again.relations, (parse.relations[i].lower() for i in visible), strict=True)
             assert all(found in (given, "root") for found, given in pairs)
-
-
-def test_what_means_little_is_counted() -> None:
-    texts = [text for text, _ in ODD.values()]
-    parser, warnings = SpacyParser(), Counter[str]()
-    parses = list(parser.parse(unlabelled(texts)))
     sense = {name: parse_warning(text, parse, parser.name) for (name, (text, _)), parse in zip(ODD.items(), parses)}
     # How many sentences the shipped parser sees in five thousand equal words is its own affair: told below.
     assert [n for n, (_, reason) in ODD.items() if n != "5,000 tokens" and sense[n] != reason] == []
