@@ -23,8 +23,6 @@ from tests.support import Command, finished, read_csv, read_jsonl
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
 MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
 SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
-
-
 COMMAND = "sys.argv[0] = 'domadapt'; from domadapt.cli.main import main; main()"
 
 
@@ -128,12 +126,10 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
-        (["train", "experiment=amazon_review"], "experiment=amazon_review: there is no such option; expected one of"),
         (["benchmark", "experiment=nope"], "experiment=nope: there is no such option; expected one of amazon_reviews"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
         (["train", "data=hotel_laptop", "task=extraction", "task.types=[a,b,a]"], "'a' is there twice"),
-        (["train", "--seed=3"], "--seed=3: settings are written without dashes: seed=3"),
         (["train", "--seed", "3"], "--seed: settings are written without dashes: seed=3"),
         (["train", "--mutirun"], "or did you mean --multirun?"),
         (["train", "--cfg", "jobs"], "--cfg jobs: expected one of job, hydra, all"),

@@ -19,8 +19,6 @@ from domadapt.utils.redact import HIDDEN, hidden, is_secret, redact, redacted, s
 
 SECRET = "s3cr3t-0123456789-abcdefghij"
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
-
-
 SECRETS = """WANDB_API_KEY hub.token apikey db.password CLIENT_SECRET x.AUTH_TOKEN GITHUB_PAT DB_PASS DBPASS AUTH
     hub.auth OAUTH SSH_PASSPHRASE DB_PWD db.pat AUTHORIZATION"""
 SETTINGS = """tokenizer max_tokens keyboard TOKENIZERS_PARALLELISM keywords seed PWD OLDPWD path patience pattern author

@@ -225,8 +225,7 @@ def test_the_best_head_is_chosen_on_the_source() -> None:
         for _ in range(FEWEST):
             sides["source"].add(np.stack([good, bad]), parse, np.ones(2, dtype=bool))
             sides["target"].add(wrong, parse_of([1, 1, 2], ["det", "root", "root"]), np.ones(3, dtype=bool))
-    found = heads_of(tallies, layers=2)
-    [whole, det] = found
+    [whole, det] = heads_of(tallies, layers=2)
     assert (whole.name, det.name, det.words, det.offset) == (ALL, "det", {"source": FEWEST, "target": FEWEST}, 1)
     best = det.best["before"]
     assert (best.layer, best.head, best.accuracy["source"], best.accuracy["target"]) == (0, 0, 1.0, 0.0)

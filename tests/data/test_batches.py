@@ -18,8 +18,6 @@ from domadapt.utils.pairs import BOUNDARY
 from tests.support import TEXTS, parsed_batch, tiny_encoder, word_ranges
 
 TOKENIZER = load_tokenizer("tiny_random")
-
-
 characters = st.characters(categories="LNPS", exclude_characters=BOUNDARY)  # a text with it is a pair: test_pairs.py
 sentence = st.lists(st.text(characters, min_size=1, max_size=12), min_size=1, max_size=9)
 
@@ -45,8 +43,7 @@ def test_nodes_point_to_the_first_piece_of_their_word(sentences: list[list[str]]
             else:
                 assert (first, batch.word_tags[node].item()) == (-1, IGNORED)
             node += 1
-        whole = len(TOKENIZER(text)["input_ids"]) > max_length
-        lost += whole
+        lost += len(TOKENIZER(text)["input_ids"]) > max_length
     assert cut.texts == lost
 
 
@@ -162,8 +159,7 @@ def test_piece_heads_point_to_the_first_piece_of_the_head(case: Case, data: st.D
         mine = [w for p, w in pairs if p == piece]
         of_head = [p for p, w in pairs if mine and w == heads[mine[0]]]
         expected.append(min(of_head) if of_head else IGNORED)
-    found = align(pieces[:kept], words).piece_heads(np.array(heads, dtype=np.int64))
-    assert found.tolist() == expected
+    assert align(pieces[:kept], words).piece_heads(np.array(heads, dtype=np.int64)).tolist() == expected
 
 
 @given(case=texts_with_words(), data=st.data())

@@ -171,10 +171,7 @@ def test_what_is_refused_and_why(obj: object, message: str) -> None:
                        ("high", None), (float("nan"), None), ([1], None)]
 )  # fmt: skip
 def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: float | None) -> None:
-    spans = [
-        {"start": 0, "end": 2, "type": "ASP", "confidence": said},
-        {"text": "p", "type": "ASP", "confidence": said},
-    ]
+    spans = [{**where, "type": "ASP", "confidence": said} for where in ({"start": 0, "end": 2}, {"text": "p"})]
     warnings = Counter[str]()
     about = {"label": "good", "spans": spans, "confidence": said}
     record = parse_record({**GOOD, "text": "sh p", **about}, HERE, warnings=warnings)

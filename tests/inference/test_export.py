@@ -186,8 +186,7 @@ def test_a_word_of_sentencepiece_begins_behind_its_space() -> None:
     assert encoded.tokens == ["▁dull", "▁", "l", "ens", "."] and encoded.offsets[1:3] == [(4, 5), (5, 6)]
     model = OnnxModel.__new__(OnnxModel)
     model.labels, model.transitions, model.temperature = ["O", "B-aspect", "B-opinion"], np.zeros((4, 3)), 1.0
-    tags = np.eye(3)[[2, 0, 1, 0, 0]]
-    found = model._spans(text, encoded, tags)
+    found = model._spans(text, encoded, np.eye(3)[[2, 0, 1, 0, 0]])
     assert [(span["type"], span["text"]) for span in found] == [("opinion", "dull"), ("aspect", "lens.")]
 
 

@@ -61,8 +61,7 @@ def assert_harmless(html: str) -> Page:
         if name in ("src", "href", "xlink:href", "action", "data"):
             assert value.startswith("#"), (tag, name, value)
         assert "javascript:" not in value.lower()
-    urls = re.findall(r"(?:url\(|@import)[^)]*", html)
-    assert all(url.startswith("url(#") for url in urls)
+    assert all(url.startswith("url(#") for url in re.findall(r"(?:url\(|@import)[^)]*", html))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\u2028\ud800-\udfff\ufffe]", html)
     return page
 
@@ -266,8 +265,7 @@ def test_found_at_any_depth_once(make_run: Any, tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_run_that_is_not_finished_is_named(make_run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    finished = make_run("source_only", 1, 0.5)
-    (finished / "status.json").write_text("{}")  # of an attempt that was not needed
+    (make_run("source_only", 1, 0.5) / "status.json").write_text("{}")  # of an attempt that was not needed
     stopped = tmp_path / "stopped"
     stopped.mkdir()
     (stopped / "status.json").write_text("{}")

@@ -276,8 +276,7 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
     ],
 )
 def test_how_many_labels_adaptation_is_worth(plain: Any, best: Any, said: str) -> None:
-    runs = [*labelled("source_only", plain), *labelled("best", best)]
-    (pair,) = grouped(runs)
+    (pair,) = grouped([*labelled("source_only", plain), *labelled("best", best)])
     assert said in tables.worth(pair, tables.label_curves(pair))
 
 
@@ -364,8 +363,7 @@ def test_the_best_is_chosen_by_source_dev_and_never_a_control() -> None:
     ],
 )
 def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> None:
-    changes = {"config": {"backbone": {"name": "minilm"}, "trainer": {"epochs": 2}}}
-    pairs = grouped(met(levels, **changes))
+    pairs = grouped(met(levels, config={"backbone": {"name": "minilm"}, "trainer": {"epochs": 2}}))
     card = verdict_card(pairs, compare(pairs))
     facts = {name: text for name, text, _ in card.items}
     assert sentence in card.sentence and facts["Backbone"] == "minilm"

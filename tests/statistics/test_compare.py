@@ -84,9 +84,8 @@ def test_several_controls(tmp_path: Path) -> None:
     roles = {cell.method: cell.role for cell in found.cells}
     assert (roles["shuffled"], roles["linear"], roles["lisa"]) == ("control", "control", "adapted")
     assert [c.other for c in found.cell("camera → a", "gnn").controls] == ["shuffled", "linear"]
-    assert {o.method: [c.other for c in o.controls] for o in found.overall if o.controls} == {
-        "gnn": ["shuffled", "linear"]
-    }
+    controls = {o.method: [c.other for c in o.controls] for o in found.overall if o.controls}
+    assert controls == {"gnn": ["shuffled", "linear"]}
 
 
 def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
@@ -141,8 +140,7 @@ def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
                 file = Path(one.folder, "predictions.jsonl")
                 lines = file.read_text(encoding="utf-8").splitlines()
                 file.write_text("\n".join(random.Random(1).sample(lines, len(lines))), encoding="utf-8")
-    turned = [replace(pair, methods=pair.methods[::-1]) for pair in pairs]
-    after = compare(turned)
+    after = compare([replace(pair, methods=pair.methods[::-1]) for pair in pairs])
     for cell in before.cells:
         assert after.cell(cell.pairs[0], cell.method) == cell
     assert {o.method: o for o in after.overall} == {o.method: o for o in before.overall}

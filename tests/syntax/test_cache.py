@@ -69,8 +69,6 @@ def test_any_flipped_bit_is_detected(names: list[str], key: bytes, data: st.Data
 
 
 TEXTS = [text(f"word number {i} of many") for i in range(400)]
-
-
 PAGE = 4096
 
 
