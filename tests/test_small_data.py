@@ -143,9 +143,8 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     assert len(metrics["counts"]["target_labels_checksum"]) == 16
     assert f"on {card.source_texts} texts and {few} labelled of target." in " ".join(as_lines(card).split())
     (tmp_path / "few.csv").write_text("text,label\nThe fan whines.,\nIt is fast.,\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match="target_labels=all: no text of data.target.train_path has a label; label some"
-    ):
+    told = "target_labels=all: no text of data.target.train_path has a label; label some"
+    with pytest.raises(ValueError, match=told):
         domadapt.train([*run, f"paths.run={tmp_path}/other"])
 
 

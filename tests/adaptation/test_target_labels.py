@@ -319,7 +319,6 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     assert card is not None and all(change.before != change.now for change in card.changes)
     assert f"{tmp_path}/card/source_only/model" in as_lines(card)
     # The source-only network that it learns from is a run of its own, by the baseline's budget.
-    plain = domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32")
-    assert not plain.session.methods
+    assert not domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32").session.methods
     session = built(tmp_path, *recipe)
     assert session.augments and session.reads("target")
