@@ -41,10 +41,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tensors of a batch. Words are counted through the batch, without padding: they are the graph's nodes.
-
-    What trees give is None without parses.
-    """
+    """Tensors of a batch. Its words, without padding, are the graph's nodes; what trees give is None without parses."""
 
     input_ids: Tensor  #: (batch, pieces) piece ids
     attention_mask: Tensor  #: (batch, pieces) 1 for pieces, 0 for padding
@@ -62,13 +59,11 @@ class Batch:
     edge_index: Tensor | None = None  #: (2, edges) between nodes
     edge_type: Tensor | None = None  #: (edges,) see :func:`domadapt.syntax.trees.tree_edges`
     examples: tuple[Example, ...] = ()  #: that it was made of
-    extra: dict[str, Tensor] = field(default_factory=dict)
-    """The methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`)."""
+    extra: dict[str, Tensor] = field(default_factory=dict)  #: the methods' own tensors, by ``method/name``
 
     def node_places(self) -> tuple[Tensor, Tensor]:
         """(nodes,) row of each word's text in the batch, and (nodes,) number of the word in its text."""
-        rows = torch.arange(len(self.words), device=self.words.device)
-        texts = torch.repeat_interleave(rows, self.words)
+        texts = torch.repeat_interleave(self.words)
         starts = self.words.cumsum(0) - self.words
         return texts, torch.arange(len(texts), device=self.words.device) - starts[texts]
 
@@ -154,15 +149,12 @@ def tokenised(texts: Sequence[str], tokenizer: Any, max_length: int) -> Iterator
 
 
 class Collator:
-    """Examples to a :class:`Batch`; ``relations``, ids of their names, are needed when examples carry parses.
-
-    ``extras`` are functions that add tensors of their own, by the name that goes before theirs.
-    """
+    """Examples to a :class:`Batch`; ``relations``, ids of their names, are needed when examples carry parses."""
 
     def __init__(self, pad_id: int, relations: dict[str, int] | None = None) -> None:
         self.pad_id = pad_id
         self.relations = relations or {}
-        self.extras: dict[str, Callable[[Sequence[Example]], dict[str, Tensor]]] = {}
+        self.extras: dict[str, Callable[[Sequence[Example]], dict[str, Tensor]]] = {}  # add tensors, by owner
 
     def __call__(self, examples: Sequence[Example]) -> Batch:
         """Pad, flatten words into graph nodes, and build edges."""
@@ -172,10 +164,8 @@ class Collator:
         starts = np.cumsum(words) - words  # first node of each text
         pair_pieces = [e.alignment.pair_pieces + row * width for row, e in enumerate(examples)]
         pair_nodes = [e.alignment.pair_words + start for e, start in zip(examples, starts, strict=True)]
-        firsts = []
-        for row, e in enumerate(examples):
-            first = e.alignment.word_first_pieces()
-            firsts.append(np.where(first >= 0, first + row * width, -1))
+        pieces = [e.alignment.word_first_pieces() for e in examples]
+        firsts = [np.where(first >= 0, first + row * width, -1) for row, first in enumerate(pieces)]
         arrays: dict[str, IntArray] = {
             "input_ids": padded([e.input_ids for e in examples], width, self.pad_id),
             "attention_mask": padded([[1] * len(e.input_ids) for e in examples], width, 0),

@@ -38,9 +38,7 @@ class UnlabelledText:
 
 
 def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
-    """Wrap strings, and pairs of them, with ids from 0; half a surrogate pair, which no tokenizer takes, is refused.
-
-    Errors count texts from 1, as lines of a file.
+    """Wrap strings, and pairs of them, with ids from 0; half a surrogate pair is refused. Errors count texts from 1.
 
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']

@@ -126,15 +126,12 @@ def check_name(path: Path) -> None:
 
 
 def check_start(path: Path, raw: bytes) -> None:
-    """Refuse what is no text but is met most, and UTF-16: as UTF-8 much of it decodes, to a text nobody wrote.
-
-    Of Western text in UTF-16 every other byte is NUL.
-    """
+    """Refuse what is no text but is met most, and UTF-16: as UTF-8 much of it decodes, to a text nobody wrote."""
     head = raw[:4096]
     for start, (kind, fix) in SIGNATURES.items():
         if head.startswith(start):
             raise DataError(Location(path), "file", Unquoted(kind), "UTF-8 text", fix)
-    if 4 * head.count(0) > len(head):
+    if 4 * head.count(0) > len(head):  # of Western text in UTF-16 every other byte is NUL
         fix = f"re-encode it: iconv -f utf-16 -t utf-8 {_shell(path)} > NEW_FILE (utf-16le or -16be if it has no mark)"
         raise DataError(Location(path), "file", "UTF-16, or no text", "UTF-8 text", fix)
     if raw.count(b"\r") > 1 and b"\n" not in raw:  # Excel's CSV (Macintosh)
@@ -271,7 +268,6 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
-            label = label.tolist() if hasattr(label, "tolist") else label
             yield {**both, "label": None if _missing(label) else label}
         else:
             expected = "expected a text, (text, label) or a dict with a text"

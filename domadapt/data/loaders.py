@@ -16,15 +16,12 @@ BUCKET = 32  # batches that are sorted by length together
 
 @dataclass(frozen=True, slots=True)
 class StepBatches:
-    """One training step's batches: labelled text, and unlabelled target text where a method reads it.
-
-    The losses of this process's share count for its weight: their mean over all processes is the whole batch's loss.
-    """
+    """One training step's batches: labelled text, and unlabelled target text where a method reads it."""
 
     source: Batch
     target: Batch | None = None
-    source_weight: float = 1.0
-    target_weight: float = 1.0  #: the same of the target batch
+    source_weight: float = 1.0  #: what losses on this process's share count for (:func:`share_of`)
+    target_weight: float = 1.0  #: likewise
 
     def to(self, device: torch.device | str) -> "StepBatches":
         return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
@@ -65,12 +62,11 @@ class BucketSampler(Sampler[list[int]]):
 class StepLoader:
     """Pairs each source batch with the next batch of an endless stream of target text.
 
-    Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
-
-    An epoch goes over the source once, or in several ``passes`` where it is small. The target stream goes on from where
-    the last epoch left it, reshuffled at each of its own ends. Both follow from the number of the ``epoch`` that comes
-    next alone: a resumed run sees what it would have seen. ``target`` is None when no method reads target text;
-    ``augment`` gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
+    Of several processes that train together, each gets its share of a batch (:func:`share_of`). An epoch goes over the
+    source once, or in several ``passes`` where it is small. The target stream goes on from where the last epoch left
+    it, reshuffled at each of its ends. Both follow from the next ``epoch``'s number alone: a resumed run
+    sees what it would have seen. ``target`` is None when no method reads target text; ``augment`` gives a pass's source
+    examples, counted from 0, in place of ``source``: as many, of other text.
     """
 
     def __init__(
@@ -99,11 +95,8 @@ class StepLoader:
         target = self._target_batches(self.epoch * len(self))
         for chosen in self._source_batches():
             source, source_weight = share_of(chosen, rank, world)
-            if not self.target:
-                yield StepBatches(self.collator(source), None, source_weight)
-                continue
-            texts, target_weight = share_of(next(target), rank, world)
-            yield StepBatches(self.collator(source), self.collator(texts), source_weight, target_weight)
+            texts, weight = share_of(next(target), rank, world) if self.target else ([], 1.0)
+            yield StepBatches(self.collator(source), self.collator(texts) if texts else None, source_weight, weight)
 
     def _source_batches(self) -> Iterator[list[Example]]:
         for number in range(self.epoch * self.passes, (self.epoch + 1) * self.passes):

@@ -35,13 +35,10 @@ def read(
     content: bytes | None = None,
     columns: Columns | None = None,
 ) -> Corpus:
-    r"""Read a corpus, in whichever format it is.
+    r"""Read a corpus, in whichever ``format`` it is; None looks at the text, then at the extension.
 
-    Args:
-        domain: of its records; it overrides one that the file gives.
-        labelled: False leaves labels, tags and spans unread, as target text must be.
-        format: name of a reader; None looks at the text, then at the extension.
-        columns: what a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
+    Its records are of ``domain``, whatever the file says. Unless ``labelled``, labels, tags and spans stay unread, as
+    target text's must. ``columns``: by our name of a field, the columns that may hold it, the likeliest first.
 
     >>> corpus = read("camera.csv", domain="camera", content=b"text,label\nsharp,positive\n ,negative\n")
     >>> [(record.id, record.text, record.label) for record in corpus.records], dict(corpus.warnings)
@@ -94,9 +91,6 @@ def choose(path: Path, head: str, format: str | None) -> str:
 def plain_text(file: OpenedFile) -> Records:
     """Unlabelled text: one document or sentence a line. It has no marks, so the extension tells it."""
     return ((line, Record(file.generated_id(line), file.domain, text)) for line, text in file.lines())
-
-
-# JSON -----------------------------------------------------------------------------------------------------------------
 
 
 def jsonl(file: OpenedFile) -> Records:
@@ -168,8 +162,6 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
         decoded = canonical(fields, file.generated_id(number))
     return file.record(decoded, line)
 
-
-# Tables ---------------------------------------------------------------------------------------------------------------
 
 _WHOLE: Final = re.compile(r"-?\d+\.0")
 SPAN: Final = ("start", "end", "type", "span", "confidence")  # columns of a span; ``span`` holds its words
@@ -272,8 +264,6 @@ def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise file.error(line, field, content, "well-formed CSV", fix) from None
 
 
-# CoNLL ----------------------------------------------------------------------------------------------------------------
-
 _DOCUMENT: Final = "-DOCSTART-"  # of CoNLL-2003: a row of its own between documents
 _ROW: Final = re.compile(r"\S.*[\t ](O|[BIESLU]-\S+)\s*")
 
@@ -313,8 +303,6 @@ def _is_conll(head: str) -> bool:
     complete = [line for line in lines[:-1] or lines if line.strip()]
     return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
 
-
-# Hu and Liu -----------------------------------------------------------------------------------------------------------
 
 _FEATURE: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\]\s*)+)")
 _STRENGTH: Final = re.compile(r"\[\s*([+-])\s*\d\s*\]")
@@ -374,8 +362,6 @@ def _annotated(annotation: str, text: str, warnings: Counter[str]) -> tuple[str 
         spans += [Span(start, end, "aspect") for start, end in free]
     return label, tuple(sorted(spans, key=lambda span: span.start))
 
-
-# Blitzer --------------------------------------------------------------------------------------------------------------
 
 _OPENING: Final = re.compile(r"<(\w{1,40})>")
 
@@ -438,8 +424,6 @@ def _review(file: OpenedFile, line: int, fields: dict[str, list[str]]) -> Record
         file.warnings["review without rating, no label"] += 1
     return Record(file.generated_id(line), file.domain, text, None, label)
 
-
-# SemEval --------------------------------------------------------------------------------------------------------------
 
 _TARGET: Final = {"aspectTerm": "term", "Opinion": "target"}
 _ANNOTATION: Final = ("aspectTerms", "aspectCategories", "Opinions")

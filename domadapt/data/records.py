@@ -47,11 +47,8 @@ def quoted(value: object) -> str:
     >>> len(quoted("long " * 1000))
     80
     """
-    if isinstance(value, str):
-        # Cut first: the text may be a megabyte. The end goes, because the start is what one searches for.
-        shown = repr(value[:_WIDTH])
-        return shown if len(value) <= _WIDTH and len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
-    shown = _short.repr(value)
+    # Cut first: the text may be a megabyte. The end goes, because the start is what one searches for.
+    shown = repr(value[:_WIDTH]) if isinstance(value, str) else _short.repr(value)
     return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
 
 
@@ -85,8 +82,7 @@ Words = tuple[tuple[int, int], ...]
 class Span:
     """A typed stretch of a record's text, in characters, end exclusive.
 
-    ``confidence`` (0 to 1) is a model's, where a model has found it: the mean probability of its words' tags, or what a
-    file says. Spans are equal whatever it is.
+    ``confidence`` (0 to 1): its words' tags' mean probability, or what a file says. Spans are equal whatever it is.
     """
 
     start: int
@@ -119,16 +115,14 @@ def from_tokens(
     ``warnings`` count what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
     """
     words: list[tuple[int, int]] = []
-    checked: list[str] = []
     start = 0
     for position, token in enumerate(tokens):
         if not isinstance(token, str) or not token.strip():
             raise DataError(where, f"tokens[{position}]", token, "a word", "drop the token and its tag")
-        checked.append(token)
         words.append((start, start + len(token)))
         start += len(token) + 1
     spans = None if tags is None else tuple(_spans(words, tags, where, warnings))
-    return " ".join(checked), tuple(words), spans
+    return " ".join(map(str, tokens)), tuple(words), spans
 
 
 def _spans(

@@ -151,8 +151,7 @@ def hold_out(
         raise ValueError(f"{len(records)} labelled texts: expected 2 or more, of which a part is held out; label some")
     one_of("data.dev_by", by, "text", "record")
     wanted = min(max(1, round(share * len(records))), len(records) - 1)
-    one_by_one = [[i] for i in range(len(records))]
-    chosen = drawn(one_by_one, wanted, seed)
+    chosen = drawn([[i] for i in range(len(records))], wanted, seed)
     if by == "text":
         together = groups([record.text for record in records])
         if len(together) == 1:
@@ -263,9 +262,7 @@ def detokenised(record: Record) -> Record:
 
 
 def lowercased(record: Record) -> Record:
-    """The same record in lower case.
-
-    'İ' becomes two characters, so that every offset after it moves.
+    """The same record in lower case: 'İ' becomes two characters, so that every offset after it moves.
 
     >>> from domadapt.data.records import Span
     >>> record = lowercased(Record("1", "hotels", "İzmir Bay", words=((0, 5), (6, 9)), spans=(Span(6, 9, "place"),)))
