@@ -125,5 +125,5 @@ def frequent_paths(
     """The paths that lead most often from one of these words to a noun, most frequent first."""
     counts = Counter[Path]()
     for text, parse in zip(texts, parses, strict=True):
-        counts.update(link.path for link in linked(text, parse, places(text, parse, words), longest))
+        counts.update(path for *_, path in linked(text, parse, places(text, parse, words), longest))
     return [path for path, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]]

@@ -59,9 +59,7 @@ class Alignment:
         return heads
 
     def link_pieces(self, links: IntArray) -> IntArray:
-        """(piece links, 2) of (links, 2) between words: from a word's first piece to the other's, each once.
-
-        A link is left out where one of its words has no piece.
+        """(piece links, 2) of (links, 2) between words that have pieces: from first piece to first piece, each once.
 
         >>> pairs = align([(0, 0), (0, 5), (6, 8), (8, 11), (0, 0)], [(0, 5), (6, 11)])
         >>> pairs.link_pieces(np.array([[1, 0], [0, 1]])).tolist()

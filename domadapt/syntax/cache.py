@@ -144,8 +144,7 @@ class ParseCache:
         kind = error.sqlite_errorcode & 0xFF
         short = error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHORT_READ  # the file ends too early
         if last or (kind in TROUBLES and not short):
-            way_out = TROUBLES.get(kind, "move it away")
-            fix = f"{way_out}; then run the same command again"
+            fix = f"{TROUBLES.get(kind, 'move it away')}; then run the same command again"
             raise OSError(f"{self.path}: could not be used ({error}); {fix}") from error
         with one_at_a_time(self.path):
             if identity(self.path) != self._file:

@@ -19,8 +19,7 @@ SELF = "self"  # and of a tree without arcs
 class Control(ABC):
     """A parser that gives every text another tree over the same words.
 
-    It stands around the cache, so that real parses are made and kept once, whatever is made of them. ``name`` is the
-    title before the parser's name: the parses are others.
+    It stands around the cache, so that real parses are kept once; its ``name`` has the title first: the parses differ.
     """
 
     title: str
@@ -109,8 +108,7 @@ class Shuffled(Control):
 
 class RandomTree(Shuffled):
     """A tree with one root, drawn uniformly from all over the text's words, with its own relations: farther from syntax
-    than :class:`Shuffled`, which keeps the shape that sentences' trees have.
-    """
+    than :class:`Shuffled`, which keeps the shape that sentences' trees have."""
 
     title = "random"
 
@@ -124,8 +122,7 @@ class RandomTree(Shuffled):
         first = int((parse.heads == np.arange(words)).argmax())
         rest = random.permutation(np.delete(np.arange(words), first))
         dealt = np.insert(rest, int((heads == np.arange(words)).argmax()), first)
-        relations = tuple(parse.relations[i] for i in dealt.tolist())
-        return parse._replace(heads=heads, relations=relations)
+        return parse._replace(heads=heads, relations=tuple(parse.relations[i] for i in dealt.tolist()))
 
 
 def shuffle(parse: Parse, order: IntArray) -> Parse:

@@ -78,14 +78,6 @@ def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
         word += word == first
 
 
-class Linked(NamedTuple):
-    """A run of nouns, and the path that leads to it from an opinion word."""
-
-    words: Words
-    opinion: int
-    path: Path
-
-
 class Rule(NamedTuple):
     """A path that is taken for a sign of a term.
 
@@ -109,13 +101,13 @@ class Rule(NamedTuple):
         return f"{' '.join(self.path)}: {share}, as from {one!r} to {other!r}"
 
 
-def linked(text: Text, parse: Parse, opinions: Collection[int], longest: int) -> Iterator[Linked]:
-    """Runs of nouns around opinion words; an opinion word is no part of one."""
+def linked(text: Text, parse: Parse, opinions: Collection[int], longest: int) -> Iterator[tuple[Words, int, Path]]:
+    """Runs of nouns that an opinion word leads to, with that word, which is in no run, and the path."""
     runs = {word: (p.first, p.end) for p in noun_phrases(parse, text.text) for word in range(p.first, p.end)}
     for start, end, path in paths_from(parse, opinions, longest):
         words = runs.get(end, (end, end + 1))
         if is_noun(parse, end, text.text) and not any(word in opinions for word in range(*words)):
-            yield Linked(words, start, path)
+            yield words, start, path
 
 
 def learn_rules(

@@ -105,10 +105,7 @@ class SpacyParser:
         return load_pipeline(self.pipeline)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order; memory does not grow with its length.
-
-        ``processes`` start for more than ``WORTH`` characters of text; fewer are parsed here.
-        """
+        """Parse a stream of texts in order, in flat memory; ``processes`` start for ``WORTH`` characters or more."""
         stream = iter(texts)
         if processes > 1:
             head, characters = list[Text](), 0
@@ -260,8 +257,6 @@ def together(parses: Sequence[Parse]) -> Parse:
     return Parse(np.concatenate([parse.words for parse in parses]), heads, relations, tags)
 
 
-LATIN = re.compile("[A-Za-z]")
-LETTERS = re.compile("[a-z]+")
 # Of a dozen words of English one is hardly ever none of these, and few of them are words of another language.
 COMMON = re.compile(
     r"\b(the|and|it|its|this|that|these|with|not|have|has|had|you|your|my|are|but|they|at|from|when|who|what|which|would"
@@ -283,10 +278,10 @@ def parse_warning(text: str, parse: Parse, parser: str) -> str | None:
         return f"more than {LONGEST} words a sentence"
     if f"/{ENGLISH}_" not in parser:
         return None
-    if not LATIN.search(text):
+    if not re.search("[A-Za-z]", text):
         return "no Latin letter in the text"
     lower = text.lower()
-    if len(LETTERS.findall(lower)) >= ENOUGH and not COMMON.search(lower):
+    if len(re.findall("[a-z]+", lower)) >= ENOUGH and not COMMON.search(lower):
         return "none of the common English words in the text"
     return None
 

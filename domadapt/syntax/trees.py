@@ -177,9 +177,7 @@ class Reached(NamedTuple):
 
 
 def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
-    """Every other word that at most ``longest`` arcs part from a start, nearest first.
-
-    A path's relations are ``^nsubj`` on the way up to a head, ``nsubj`` down.
+    """Every other word that at most ``longest`` arcs part from a start, nearest first; ``^nsubj`` in a path leads up.
 
     >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
     >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))

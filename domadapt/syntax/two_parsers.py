@@ -60,10 +60,7 @@ def one_parser(config: Mapping[str, Any], side: str = "target") -> dict[str, Any
 
 
 def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | None = None) -> Any:
-    """The parser of a configuration, or both sides', with a cache in ``folder`` if there is one.
-
-    Labelled target text is the target's, wherever it stands.
-    """
+    """The parser of a configuration, or both sides', with a cache in ``folder`` if there is one."""
 
     def made(side: str) -> Parser:
         parser: Parser = make(one_parser(config, side))
@@ -71,5 +68,5 @@ def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | No
 
     if one_parser(config, "source") == one_parser(config, "target"):
         return made("target")
-    sources = {record.domain for record in domains.source_train} - {domains.target}
+    sources = {record.domain for record in domains.source_train} - {domains.target}  # labelled ones stay the target's
     return TwoParsers(made("source"), made("target"), sources)
