@@ -132,8 +132,7 @@ def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def attention_modules(base: Any) -> list[nn.Module]:
     """Self-attention modules of a transformers encoder, by the class it records attention from."""
-    recorded = getattr(base, "_can_record_outputs", None) or {}
-    recorder = recorded.get("attentions")
+    recorder = (getattr(base, "_can_record_outputs", None) or {}).get("attentions")
     wanted = getattr(recorder, "target_class", recorder)
     if isinstance(wanted, list | tuple):
         wanted = tuple(getattr(item, "target_class", item) for item in wanted)
@@ -182,10 +181,7 @@ class UnreachableAttention(ValueError):
 
 
 def why_unreachable(base: Any) -> str:
-    """Why a model's attention can't be replaced; empty if it can.
-
-    Some models accept an attention function and silently ignore it.
-    """
+    """Why a model's attention can't be replaced, which some models ignore in silence; empty if it can."""
     if not base._can_set_attn_implementation() or not attention_modules(base):
         return "computes its attention in a way of its own, which can't be replaced"
     if len(attention_modules(base)) != base.config.num_hidden_layers:

@@ -45,8 +45,7 @@ class Encoder(nn.Module):
 
     Args:
         name: ``minilm`` (the pip-installed default), ``tiny_random`` (tests), a folder, or a hub name.
-        kind: ``token`` or ``sequence``: which stock head sits on top.
-        labels: names of the classes.
+        kind: ``token`` or ``sequence``: which stock head, of these ``labels``, sits on top.
         trainable: ``all``, ``top:N`` (the N layers nearest the output, and the head) or ``none`` (the head alone).
     """
 
@@ -141,12 +140,11 @@ class Encoder(nn.Module):
     @contextmanager
     def _added(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> Iterator[None]:
         """Within it, layers' attention gives what the hooks on its output add, too."""
-        handles = [h for added in self.output_hooks if hooked for h in attention.add_to_output(*added, batch, kept)]
-        try:
+        with ExitStack() as handles:
+            for added in self.output_hooks if hooked else ():
+                for handle in attention.add_to_output(*added, batch, kept):
+                    handles.enter_context(handle)
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor], scores: HeadScores) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}

@@ -51,10 +51,8 @@ class GraphNetwork(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
 
     def forward(self, words: Tensor, edge_index: Tensor, edge_type: Tensor, masked: Tensor | None = None) -> Tensor:
-        """(nodes, width) states, of (nodes, inputs) word states and edges of :func:`domadapt.syntax.trees.tree_edges`.
-
-        ``masked``: (nodes,) True where the node's own input is hidden.
-        """
+        """(nodes, width) states, of (nodes, inputs) word states and edges of :func:`domadapt.syntax.trees.tree_edges`;
+        (nodes,) ``masked`` is True where the node's own input is hidden."""
         states: Tensor = self.enter(words)
         if masked is not None:
             assert self.mask is not None

@@ -239,11 +239,8 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
     """Refuse a layer, counted from 0, that gives anything but (batch, pieces, width), such as pieces first."""
     shapes: list[tuple[int, ...]] = []
     stack = layer_stack(base, name)
-    handle = stack[layer].register_forward_hook(lambda _, __, output: shapes.append(tuple(layer_states(output).shape)))
-    try:
+    with stack[layer].register_forward_hook(lambda _, __, output: shapes.append(tuple(layer_states(output).shape))):
         _, pieces = tried(base, tokenizer)
-    finally:
-        handle.remove()
     expected = (1, pieces, base.config.hidden_size)
     if shapes != [expected]:
         why = f"backbone {name!r} ({type(base).__name__}) gives states of shape {shapes}, not {expected}"

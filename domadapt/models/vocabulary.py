@@ -69,10 +69,7 @@ class MetEmbedding(nn.Module):
 
 @contextmanager
 def only_met_rows(encoder: Any, met: Collection[int]) -> Iterator[None]:
-    """Within it, word embeddings are trained where they are met; behind it, they are stock again.
-
-    An encoder is left as it is where its embeddings are frozen or no plain table, or where nothing is said to be met.
-    """
+    """Within it, word embeddings of a plain table learn only where they are met; behind it, they are stock again."""
     base: Any = getattr(encoder, "base", None)
     whole = base.get_input_embeddings() if base is not None else None
     if not met or type(whole) is not nn.Embedding or not whole.weight.requires_grad:
