@@ -119,10 +119,7 @@ class Method(nn.Module):
         return output
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Named losses of a step: unless overridden, those of each side added up.
-
-        Asking for ``step.target.output`` is what makes the target's forward pass happen.
-        """
+        """Named losses of a step: unless overridden, those of each side added up."""
         total: dict[str, Tensor] = {}
         for view in step.views:
             for name, value in self.side_losses(view).items():

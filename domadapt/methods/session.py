@@ -50,10 +50,7 @@ class Evaluation:
 
 
 class Corpora:
-    """Real trees of whole corpora, whatever control the batches' trees are under; parsed once a run.
-
-    For methods that declare ``corpus_parses``: of what they count, not of batches.
-    """
+    """Real trees of whole corpora, parsed once for ``corpus_parses``, whatever control the batches' trees are under."""
 
     def __init__(self, domains: Domains, parser: Parser) -> None:
         self.parser = parser
@@ -73,10 +70,7 @@ class Corpora:
 
 
 class TargetReadings:
-    """What two networks make of unlabelled target texts, by their number: read once for all methods that ask.
-
-    A fixed sample of :data:`READ` texts where there are more.
-    """
+    """What two networks make of unlabelled target texts, :data:`READ` at most, by number: read once for all who ask."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session

@@ -26,17 +26,15 @@ def word_head_loss(dependent: Tensor, governor: Tensor, bilinear: Tensor, batch:
     Of (nodes, width) views of words that look for a head, and as heads, which the (width, width) ``bilinear`` form
     scores; only (nodes,) ``known`` ones count, which, like their heads, have pieces.
     """
-    assert batch.word_heads is not None
     words, (text, place) = batch.words, batch.node_places()
-    longest, starts = int(words.max()) if len(words) else 0, words.cumsum(0) - words
+    longest = int(words.max()) if len(words) else 0
     keys = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), governor)
     queries = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), dependent @ bilinear)
     scores = queries @ keys.transpose(1, 2)  # (batch, words, words)
     beyond = torch.arange(longest, device=words.device) >= words.unsqueeze(1)
     scores = scores.masked_fill(beyond.unsqueeze(1), torch.finfo(scores.dtype).min)[text, place]
-    heads = torch.where(known, batch.word_heads - starts[text], IGNORED)
-    total = F.cross_entropy(scores, heads, ignore_index=IGNORED, reduction="sum")
-    return total / known.sum().clamp(min=1)
+    heads = torch.where(known, batch.tree()[text, place], IGNORED)
+    return F.cross_entropy(scores, heads, ignore_index=IGNORED, reduction="sum") / known.sum().clamp(min=1)
 
 
 def name_loss(logits: Tensor, names: Tensor, known: Tensor) -> Tensor:

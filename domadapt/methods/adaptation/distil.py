@@ -95,9 +95,7 @@ class Distillation(Method):
 
 
 def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """Kullback-Leibler divergence of (rows, classes) labels from softened logits, times the squared temperature.
-
-    Labels are probabilities; rows of zeros do not count.
+    """Mean KL divergence of (rows, classes) probabilities, but rows of zeros, from softened logits, times T squared.
 
     >>> import torch
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])

@@ -6,8 +6,7 @@ network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1
 
 .. math:: q_{ik} = \frac{1}{1 + F} \Big(p_{ik} + \sum_f c_{fi}\, y_{fik} + (1 - c_{fi})\, p_{ik}\Big)
 
-is sharpened and learnt beside the source, with a cross entropy. No target label is read: what the files hold is an
-estimate like any other.
+is sharpened and learnt beside the source, with a cross entropy. No target label is read: files hold estimates.
 
 Costs a pass of the source-only network over the target, and a step on ``batch_size`` texts beside each on the source.
 Fails where network and files err alike.
@@ -68,16 +67,14 @@ class ExternalLabels(Method):
         by_text = {example.text.strip(): example for example in session.target if example.index in network}
         files = [self._read(path, by_text) for path in self.paths]
         numbers = sorted({number for labels in files for number in labels})
-        by_number = {example.index: example for example in session.target}
-        self.examples = [by_number[number] for number in numbers]
+        self.examples = [session.target[number] for number in numbers]
         rows = [network[number] for number in numbers]
-        given = torch.stack([
-            torch.cat([
-                labels[n][:, r.words] if n in labels else NOTHING.expand(2, len(r.words))
-                for n, r in zip(numbers, rows, strict=True)
-            ], dim=1)
-            for labels in files
-        ])  # fmt: skip
+
+        def said(labels: dict[int, Tensor], number: int) -> Tensor:
+            words = network[number].words
+            return labels[number][:, words] if number in labels else NOTHING.expand(2, len(words))
+
+        given = torch.stack([torch.cat([said(labels, number) for number in numbers], dim=1) for labels in files])
         answers, sure = given[:, 0].long(), given[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
         soft = averaged(probabilities, answers, sure)
@@ -129,8 +126,7 @@ class ExternalLabels(Method):
         session = self.session
         view = View(session.collator([self.examples[i] for i in chosen]).to(session.device), session)
         logits = logits_of(view)
-        soft = torch.cat([self.soft[i] for i in chosen]).to(logits.device)
-        wanted = (soft / TEMPERATURE).softmax(-1)
+        wanted = (torch.cat([self.soft[i] for i in chosen]).to(logits.device) / TEMPERATURE).softmax(-1)
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}
 
 
@@ -198,8 +194,7 @@ def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor
 def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor) -> Tensor:
     """Mean of the network's (rows, classes) probabilities and what files say.
 
-    ``answers`` are (files, rows) class ids, -1 for nothing; ``sure``, their confidences: the network decides what
-    a file is not sure of.
+    ``answers``: (files, rows) class ids, -1 for nothing; ``sure``: their confidences, for the rest the network decides.
 
     >>> network, answers = torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])
     >>> averaged(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()

@@ -1,7 +1,6 @@
 r"""Predictions on the target learn to be sure one by one and diverse together.
 
-With probabilities :math:`p_i` of the target's texts, or of its words that could be something, and their mean
-:math:`\bar p` over the batch,
+With probabilities :math:`p_i` of target texts, or words that could be something, and the batch's mean :math:`\bar p`,
 
 .. math:: L = \frac1n \sum_i H(p_i) \; - \; H(\bar p) \cdot 1[H(\bar p) < \rho \ln C],
 

@@ -156,12 +156,9 @@ class MaskedLanguageModel(Method):
         return F.cross_entropy(logits.float(), batch.input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
 
     def mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, pieces) ids of which some are hidden, and (batch, pieces) True for these; special pieces never are.
-
-        80 % become the mask, 10 % a random one, 10 % stay (Devlin et al. 2019).
-        """
+        """(batch, pieces) ids of which some are hidden, and (batch, pieces) True for these; never special pieces."""
         special: Tensor = self.special  # type: ignore[assignment]
-        # On the CPU, where it draws; it writes into what it is given.
+        # 80 % become the mask, 10 % a random piece, 10 % stay (Devlin et al. 2019); drawn on the CPU, in place.
         given = input_ids.to("cpu", copy=True), special[input_ids].cpu()
         corrupted, labels = (found.to(input_ids.device) for found in self.masking.torch_mask_tokens(*given))
         return corrupted, labels != -100

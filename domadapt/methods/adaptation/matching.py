@@ -66,8 +66,7 @@ def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
     if min(len(source), len(target)) < 2:
         return 0.0 * (source.sum() + target.sum())
     width = source.shape[1]
-    centred = (source - source.mean(0), target - target.mean(0))
-    covariances = [rows.T @ rows / (len(rows) - 1) for rows in centred]
+    covariances = [rows.T @ rows / (len(rows) - 1) for rows in (source - source.mean(0), target - target.mean(0))]
     loss = (covariances[0] - covariances[1]).pow(2).sum() / (4 * width**2)
     return loss + (source.mean(0) - target.mean(0)).pow(2).sum() / width if means else loss
 

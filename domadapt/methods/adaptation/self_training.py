@@ -187,9 +187,8 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     from sklearn.linear_model import LogisticRegression
 
     known, classes = zip(*source, strict=True)
-    vectorizer = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), max_features=TERMS, sublinear_tf=True).fit(
-        [*known, *texts]
-    )
+    vectorizer = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), max_features=TERMS, sublinear_tf=True)
+    vectorizer.fit([*known, *texts])
     of_source, of_target = vectorizer.transform(known), vectorizer.transform(texts)
     answers, sure = labels.argmax(1), labels.max(1)
     fold = np.random.default_rng(0).permutation(len(texts)) % FOLDS

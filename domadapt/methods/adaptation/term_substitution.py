@@ -1,10 +1,9 @@
 r"""Source sentences speak of the target's things, of other ones every epoch.
 
 The shift between reviews is mostly one of vocabulary: 7 to 12 % of aspect terms are shared. Each epoch a share of the
-source's sentences is rewritten: each annotated term is replaced, with probability ``term_probability``, by a noun
-phrase of the unlabelled target; each noun outside of spans, with probability ``noun_probability``, by one of its single
-nouns, plural for plural; labels stay where they are. The model learns that *where* a word stands makes it a term. Akin
-to CDRG (Yu et al. 2021), without a generator.
+source's sentences is rewritten: each annotated term is replaced (``term_probability``) by a noun phrase of the target's
+text, each noun outside of spans (``noun_probability``) by one of its single nouns, plural for plural; labels stay. The
+model learns that *where* a word stands makes it a term. Akin to CDRG (Yu et al. 2021), without a generator.
 
 A phrase x is drawn for a term by
 

@@ -108,10 +108,7 @@ class AttentionSupervision(Method):
         return {"attention_supervision/heads": self.heads, "attention_supervision/affinity": shares}
 
     def affinity(self) -> Tensor:
-        """(kinds, layers, heads) mean attention of words on those that they are related with, as the model is now.
-
-        Of a sample of the source's texts; -1 for a kind that is not met.
-        """
+        """(kinds, layers, heads) mean attention of words on related ones in some source texts; -1 for kinds not met."""
         session = self.session
         encoder = session.encoder
         total = torch.zeros(len(self.kinds), *encoder.attention_shape, dtype=torch.float64)
@@ -144,8 +141,7 @@ class AttentionSupervision(Method):
         links, losses = self.own(view.batch, "links"), []
         for row in self.heads:
             of_kind = links[0] == self.kinds.index((row["relation"], row["direction"]))
-            scores = view.encoded.scores[row["layer"], row["head"]]
-            losses.append(mass_loss(scores, links[1:, of_kind]))
+            losses.append(mass_loss(view.encoded.scores[row["layer"], row["head"]], links[1:, of_kind]))
         return {"attention_supervision/heads": torch.stack(losses).mean()}
 
 
@@ -184,8 +180,7 @@ def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
     linked = torch.zeros_like(scores, dtype=torch.bool)
     linked[links[0], links[1], links[2]] = True
     linked &= scores > hidden_below(scores)
-    lowest = torch.finfo(scores.dtype).min
-    mass = scores.log_softmax(-1).masked_fill(~linked, lowest).logsumexp(-1)
+    mass = scores.log_softmax(-1).masked_fill(~linked, torch.finfo(scores.dtype).min).logsumexp(-1)
     return -masked_mean(mass, linked.any(-1))
 
 

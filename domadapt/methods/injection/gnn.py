@@ -56,15 +56,13 @@ class GraphSupervision(Method):
 
     def attach(self, session: Session) -> None:
         super().attach(session)
-        encoder, relations = session.encoder, len(session.relations)
-        self.graph = GraphNetwork(
-            self.convolution, encoder.width, self.width, self.depth, session.relations, hides=True
-        )
+        encoder, names = session.encoder, session.relations
+        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, names, hides=True)
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)
         self.governor = nn.Linear(encoder.width, self.width)
         self.bilinear = nn.Parameter(torch.eye(self.width) / self.width**0.5)
-        self.relation = nn.Linear(2 * self.width, relations + 1)
+        self.relation = nn.Linear(2 * self.width, len(names) + 1)
 
     def side_losses(self, view: View) -> dict[str, Tensor]:
         states, batch = view.encoded.states, view.batch

@@ -46,11 +46,9 @@ class GraphFusion(Method):
         assert batch.edge_index is not None and batch.edge_type is not None
         nodes = len(batch.node_first_piece)
         with torch.autocast(states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
-            words = batch.word_states(states.float())
-            graph = self.graph(words, batch.edge_index, batch.edge_type)
+            graph = self.graph(batch.word_states(states.float()), batch.edge_index, batch.edge_type)
             texts, _ = batch.node_places()
-            every = torch.arange(nodes, device=states.device)
-            means = pool_words(graph.unsqueeze(0), every, texts, len(states))
+            means = pool_words(graph.unsqueeze(0), torch.arange(nodes, device=states.device), texts, len(states))
             # One list of words' states, then texts' means, in which each piece finds its own.
             own = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
             rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)

@@ -9,8 +9,7 @@ and learns that each piece i attends to the first piece h(i) of its word's synta
 
 .. math:: L = -\frac1{|P|} \sum_{i \in P} \log A_{i h(i)}.
 
-U starts as the identity and b as zero: step 0 is the plain model. A piece without a head, or whose head was cut off,
-attends freely.
+U starts as the identity and b as zero: step 0 is the plain model. A piece with no head, or one cut off, attends freely.
 
 Where queries are a linear layer of their own and meet the keys as they are (BERT, RoBERTa, ELECTRA, DistilBERT and
 their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top b_q + b`: a stock model is left.
@@ -91,10 +90,8 @@ class Lisa(Method):
 
 
 def query_projection(encoder: Any, layer: int) -> str | None:
-    """The name, in the encoder's state, of a layer's query projection; None where folding would not be exact.
-
-    Rotary positions come between projection and scores, and some models project queries, keys and values in one.
-    """
+    """The name, in the encoder's state, of a layer's query projection; None where folding would not be exact."""
+    # Rotary positions come between projection and scores, and some models project queries, keys and values in one.
     if any("rotary" in name for name, _ in encoder.base.named_modules()):
         return None
     module = encoder.attention_layers()[layer]
@@ -112,9 +109,8 @@ def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
     >>> replace_by_tree(torch.full((1, 2, 2), 0.5), torch.tensor([[1, -100]])).tolist()
     [[[0.0, 1.0], [0.5, 0.5]]]
     """
-    defined = piece_heads != IGNORED
     tree = F.one_hot(piece_heads.clamp(min=0), weights.shape[-1]).to(weights.dtype)
-    return torch.where(defined.unsqueeze(-1), tree, weights)
+    return torch.where((piece_heads != IGNORED).unsqueeze(-1), tree, weights)
 
 
 def head_loss(scores: Tensor, piece_heads: Tensor) -> Tensor:

@@ -67,5 +67,4 @@ def distance_kinds(batch: Batch, most: int) -> Tensor:
     """(batch, pieces, pieces) how far apart two pieces' words are: to ``most``, + 1 beyond, + 2 without a word."""
     words = batch.piece_words()
     apart = tree_distances(batch.tree(), words_read(words))
-    kinds = apart.masked_fill((apart < 0) | (apart > most), most + 1)
-    return between_pieces(kinds, words, most + 2)
+    return between_pieces(apart.masked_fill((apart < 0) | (apart > most), most + 1), words, most + 2)
