@@ -100,10 +100,7 @@ def read_problem(cfg: DictConfig) -> Problem:
 
 
 def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
-    """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
-
-    What training works with; and apart from it the sealed test, for the final evaluation alone.
-    """
+    """Read corpora, parse, tokenise, make encoder and methods; what training works with, and apart the sealed test."""
     options = read_options(cfg)
     device = pick_device(options.device)
     kind = kind_of_hardware(options.device, options.precision)

@@ -209,10 +209,9 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     (('good', 2),)
     """
     held = [(frozenset(words(text)), label) for text, label in labelled]
-    sizes = Counter(label for _, label in held)
     of_all = Counter(word for found, _ in held for word in found)
     result = {}
-    for name, size in sizes.items():
+    for name, size in Counter(label for _, label in held).items():
         own = Counter(word for found, label in held if label == name for word in found)
         often = [(word, count, of_all[word] - count) for word, count in own.items() if count > 1]
         ranked = sorted((-log_odds(here, size, there, len(held) - size), word) for word, here, there in often)
@@ -378,10 +377,7 @@ def write_predictions(
 
 
 def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
-    """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
-
-    The test stays sealed: nothing in ``session`` leads to it.
-    """
+    """The fast part of the audit, of a user's own files, not benchmarks, into the run's folder; no test is opened."""
     if config.in_domain or config.pairs is not None or not own_files(config.values["data"]):
         return None
     found = audit(session.domains, session.task.kind, session.seed, fast=True)
@@ -406,9 +402,7 @@ def leave_card(
 
 
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
-    """Write fifty texts of the target, drawn at random, for ``domadapt score``, and give the file's name.
-
-    Labels that are there already stay.
+    """Write fifty random texts of the target for ``domadapt score``, unless they are there, and give the file's name.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -268,10 +268,7 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
 def final_scores(
     session: Session, tested: Tested | None, epochs: Epochs, epoch: int, dev: Evaluation, folder: Path
 ) -> dict[str, Any]:
-    """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen.
-
-    ``tested`` is None where there are no target labels; ``dev`` are predictions on source dev.
-    """
+    """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen."""
     headline, scores = session.task.headline, tested.scores if tested else {}
     picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
     if epochs.tests_all and tested:
@@ -365,8 +362,7 @@ def run_rules(rules: PathRules, problem: build.Problem, parser: Parser, folder: 
             predictions = predicted(records, parsed(records, "target test"))
             scores = task.score(records, predictions)
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
-        found = predicted(texts, parses["target"])
-        write_predictions(texts, found, task.kind, folder / "predictions.jsonl")
+        write_predictions(texts, predicted(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
     return {**result, "target_test": None}
 
 

@@ -42,12 +42,10 @@ class SafeCheckpointIO(CheckpointIO):
 
 
 class Spawned(DDPStrategy):
-    """Distributed data parallel in so many processes, which share this one's threads and are as quiet.
-
-    Not started by the command line, as Lightning's ``ddp`` does: that would start its sweep anew; notebooks have none.
-    """
+    """Distributed data parallel in so many processes, which share this one's threads and are as quiet."""
 
     def __init__(self, processes: int) -> None:
+        # Not by the command line, as Lightning's ``ddp``: that would start its sweep anew, and notebooks have none.
         # A loss of weight 0 leaves its parameters without a gradient.
         super().__init__(start_method="spawn", find_unused_parameters=True)
         self.threads = max(1, torch.get_num_threads() // processes)

@@ -189,16 +189,13 @@ class Epochs(Callback):
         return Evidence(scores, task.headline, dev.rows, *parts, epoch)
 
     def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
-        """Keep the weights of a scored epoch, the present ones unless others are given, if there is a use for them.
-
-        Every epoch's are written at once, for memory's sake; the best one's alone wait for the next checkpoint.
-        """
+        """Keep the weights of a scored epoch, the present ones unless others are given, if there is a use for them."""
         if not self.all_weights and epoch not in self.kept():
             return
         if not weights:
             methods = {name: method.state_dict() for name, method in self.session.methods.items()}
             weights = {"encoder": self.session.encoder.state_dict(), "methods": methods, "memory": self._memory()}
-        if self.all_weights:
+        if self.all_weights:  # at once, for memory's sake; the best epoch's alone wait for the next checkpoint
             self._write(epoch, weights)
         else:
             self._held = {epoch: copied(weights)}
@@ -274,9 +271,7 @@ def copied(weights: Any) -> Any:
 class Bar(TQDMProgressBar):
     """Lightning's bar with the loss, and the dev score of the last epoch."""
 
-    def get_metrics(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule
-    ) -> dict[str, int | str | float | dict[str, float]]:
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         assert isinstance(pl_module, AdaptationModule)
         return {**pl_module.shown}
 
@@ -328,15 +323,12 @@ def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) ->
 
 
 def met_pieces(session: Session) -> set[int]:
-    """Ids of the pieces that steps of training read; none where a method needs them all.
-
-    Not those of dev and validation texts: what is only scored is looked up, and must not change what is trained.
-    """
+    """Ids of the pieces that steps of training read; none where a method needs them all."""
     if any(method.whole_vocabulary for method in session.methods.values()):
         return set()
     tokenizer = session.encoder.tokenizer
     found = set(map(int, tokenizer.all_special_ids))
-    for example in (*session.source, *session.target):
+    for example in (*session.source, *session.target):  # dev and validation texts must not change what is trained
         found.update(example.input_ids)
     if session.augments and not session.target:  # with words of texts that are in no batch
         for pieces in tokenizer([text.text for text in session.domains.unlabelled.texts])["input_ids"]:

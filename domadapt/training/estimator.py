@@ -61,8 +61,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         else:
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
-            pairs = zip(texts, given, strict=True)
-            paths = {"data.source.path": saved([*pairs], Path(scratch, "source"))}
+            paths = {"data.source.path": saved([*zip(texts, given, strict=True)], Path(scratch, "source"))}
             paths["data.target.path"] = saved([*target], Path(scratch, "target"))
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]

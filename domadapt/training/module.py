@@ -68,10 +68,8 @@ class AdaptationModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        """Let the fused optimizer divide by how much too large the norm is, in its own pass over weights.
-
-        Lightning refuses to clip beside a fused optimizer, which matters only with a gradient scaler.
-        """
+        """Let the fused optimizer divide by how much too large the norm is, in its own pass over weights."""
+        # Lightning refuses to clip beside a fused optimizer, which matters only with a gradient scaler.
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
         optimizer.grad_scale = ((norm + 1e-6) / self.options.gradient_clip).clamp(min=1.0)

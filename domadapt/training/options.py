@@ -54,10 +54,7 @@ class TrainerOptions:
         in_range("trainer.min_steps", self.min_steps, 0, more=" (epochs as they are)")
 
     def passes(self, batches: int) -> int:
-        """How often an epoch goes over the labelled texts, so that all epochs together make ``min_steps``.
-
-        Epochs stay as many: there is a checkpoint for each, and methods count them.
-        """
+        """How often an epoch goes over the labelled texts, so that all epochs, no more of them, make ``min_steps``."""
         return max(1, math.ceil(self.min_steps / max(1, self.epochs * batches)))
 
 

@@ -85,10 +85,7 @@ def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
 
 
 class SharedCeiling:
-    """One in-domain run: it knows nothing of the source, so pairs with the same target share it. Other runs share none.
-
-    The test stays sealed: only a hash of it is read.
-    """
+    """One in-domain run, which pairs with one target share, as it knows nothing of the source. Others share none."""
 
     def __init__(self, config: RunConfig, domains: Domains, sealed: SealedTest | None) -> None:
         self.key = None
