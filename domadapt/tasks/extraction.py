@@ -1,7 +1,6 @@
 r"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head.
 
-Tags of a text are decoded together: the network's word by word, and how tags follow each other in the source. The score
-of tags :math:`y_1 \dots y_n` is
+Tags :math:`y_1 \dots y_n` of a text are decoded together, by network and by how tags follow in the source. They score
 
 .. math:: \sum_i \log p(y_i \mid x) + w \, \big(\log P(y_i \mid y_{i-1}) - \log P(y_i)\big),
 
