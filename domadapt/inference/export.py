@@ -71,10 +71,7 @@ class RowEmbedding(nn.Module):
 
 
 def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bits: bool) -> None:
-    """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
-
-    With ``eight_bits``, matrices are of 8 bits with a scale for each column, embeddings with one for each row.
-    """
+    """Write ``model.onnx``, of ``eight_bits`` or 32, ``tokenizer.json``, ``config.json`` and what runs them."""
     import onnx
     import torch
     import transformers
@@ -138,7 +135,6 @@ def quietly() -> Iterator[None]:
 
 
 SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
-VOCABULARIES = ("whole", "corpus")
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 WORD_BY_WORD = (
@@ -233,7 +229,7 @@ def notes(description: Description, stock: Path | None) -> Iterator[str]:
 
 def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
     one_of("format", format, *FORMATS)
-    one_of("vocabulary", vocabulary, *VOCABULARIES)
+    one_of("vocabulary", vocabulary, "whole", "corpus")
     in_range("prune_heads", prune_heads, 0, 0.9)
     in_range("distil_epochs", distil_epochs, 1)
     if layers is not None:

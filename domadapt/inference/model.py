@@ -67,8 +67,7 @@ LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
-    ``dev`` is what :func:`thresholds.counted` gives of source dev. Nothing is pickled. ``encoder/`` alone is a stock
-    Hugging Face model that any pipeline loads.
+    ``dev`` is what :func:`thresholds.counted` gives of source dev. ``encoder/`` alone is a stock Hugging Face model.
     """
     replace_folder(folder, lambda part: _write(session, config, dev, part))
 
@@ -164,8 +163,7 @@ class Model:
 
     def probabilities(self, texts: Iterable[TextOrPair]) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
-        task = self.session.task
-        if task.kind != "sequence":
+        if self.session.task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
         rows = self.session.evaluate(self.examples(list(unlabelled(texts))), 64, "predict").rows
         logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()

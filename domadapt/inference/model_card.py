@@ -25,7 +25,6 @@ def model_card(
     token = "types" in description.task
     names = ", ".join(f"`{escape_controls(str(name))}`" for name in description.task["types" if token else "labels"])
     source, target = escape_controls(description.source), escape_controls(description.target)
-    beside = ["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else []
     lines = [
         "---",
         f"pipeline_tag: {'token' if token else 'text'}-classification",
@@ -42,7 +41,7 @@ def model_card(
         *_scores(metrics, source, target),
         *_thresholds(dev or {}, source),
         *("## Use", "", "```python", use, "```", ""),
-        *beside,
+        *(["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else ()),
         *("## Limits", ""),
         *(f"- {line}" for line in _limits(description, metrics, source, target)),
     ]

@@ -161,8 +161,7 @@ def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> 
     order = (int(place) for _ in range(epochs) for place in torch.randperm(len(taught)))
     for place in progress(order, "distil", steps, "batch"):
         inputs, by = taught[place]
-        loss = nn.functional.kl_div(log_shares(model, inputs), by, reduction="batchmean", log_target=True)
-        loss.backward()
+        nn.functional.kl_div(log_shares(model, inputs), by, reduction="batchmean", log_target=True).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         rates.step()
@@ -177,10 +176,7 @@ Description = dict[str, Any]  # a tokenizer.json
 
 
 def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
-    """Cut tokenizer, configuration and embeddings of a stock folder to what texts need.
-
-    What was saved, and what it costs on text that the cut has not met, a sentence each.
-    """
+    """Cut a stock folder's tokenizer and embeddings to what texts need; what it saves, and costs on unmet text."""
     path = folder / "tokenizer.json"
     whole: Description = json.loads(path.read_text(encoding="utf-8"))
     if len(texts) < HELD_OUT:
