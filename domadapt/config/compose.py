@@ -60,7 +60,7 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         return "\n\n".join(texts)
     about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
     composed = "train" if verb == "adapt" else verb
-    words = "LABELLED NEW_TEXTS [overrides]" if verb == "adapt" else "[overrides]"
+    words = "LABELLED NEW_TEXTS [model=RUN] [overrides]" if verb == "adapt" else "[overrides]"
     lines = [f"domadapt {verb} {words}      {about}", "", *_settings(composed)]
     choices = dict(groups(composed)) | ({"adaptation": "recipe", "selection": "last"} if verb == "adapt" else {})
     if choices:
