@@ -371,6 +371,16 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "longer than 8 subwords" in out and f"longer than {about['max_length']} subwords" in out
 
 
+def test_a_run_among_others_names_the_source_only_run_that_they_share(folder: Path, command: Command) -> None:
+    [labelled] = folder.glob("labelled.*")
+    given = [f"source.path={labelled}", f"target.path={folder}/new.txt", f"paths.runs={folder}/runs"]
+    out, _ = command("train", "adaptation=recipe", *given, *SMALL)
+    [model] = re.findall(r"^  source-only  (.*)$", out, re.MULTILINE)
+    assert "/source_only/seed1-" in model and Path(model).is_dir()
+    for line in re.findall(r"^ +domadapt (compare .*)$", out, re.MULTILINE):
+        command(*shlex.split(line))
+
+
 def test_adapt_with_a_labelled_test_prints_both_models(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     tested = [f"target.test_path={labelled}", f"paths.run={folder}/tested"]

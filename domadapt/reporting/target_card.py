@@ -78,7 +78,7 @@ def as_blocks(card: TargetCard) -> Iterator[Block]:
 
 
 def _command(card: TargetCard, command: str) -> str:
-    return command.replace("{run}", shlex.quote(card.folder))
+    return command.replace("{run}", shlex.quote(card.folder)).replace("{source_only}", shlex.quote(card.before))
 
 
 def _sentence(text: str) -> str:
@@ -87,7 +87,7 @@ def _sentence(text: str) -> str:
 
 def _before(card: TargetCard) -> TargetCard | None:
     """What the source-only model, where it was trained along, says of the same target."""
-    return None if card.method == SOURCE_ONLY else read_card(Path(card.folder, SOURCE_ONLY))
+    return None if card.method == SOURCE_ONLY else read_card(card.before)
 
 
 def title(card: TargetCard) -> str:
@@ -201,7 +201,7 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "report", f"domadapt report {run}"
     if _before(card) is not None:
-        yield "source-only", f"{card.folder}/source_only/model"
+        yield "source-only", f"{card.before}/model"
 
 
 def _cards(pair: Pair) -> list[TargetCard]:

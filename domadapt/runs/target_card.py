@@ -1,6 +1,7 @@
 """``card.json``: what a run's model says of a target that has no labels, for a person who wants to use it."""
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class ChangedWords:
 
 @dataclass(frozen=True, slots=True)
 class CardWarning:
-    """Why not to believe predictions, and what to type about it: in ``command``, ``{run}`` is the run's folder."""
+    """Why not to believe predictions, and what to type: ``{run}`` and ``{source_only}`` in ``command`` are folders."""
 
     text: str
     command: str = ""
@@ -81,11 +82,20 @@ class TargetCard:
     pairs: bool = False  #: whether a text is two, as its predictions want it
     to_label: str = ""  #: file beside the card, for ``domadapt score``; empty where there is none
     target_labels: int = 0  #: labelled texts of the target, trained on beside the source's
+    source_only: str = "source_only"  #: the source-only run's folder, as seen from ``folder``
     folder: str = ""  #: the run's, where the card lies
 
     @property
     def model(self) -> str:
         return str(Path(self.folder, "model"))
+
+    @property
+    def before(self) -> str:
+        """The source-only run's folder.
+
+        A run that has no folder of its own in ``paths.run`` shares its source-only run with others.
+        """
+        return os.path.normpath(Path(self.folder, self.source_only))
 
 
 def write_card(card: TargetCard, folder: Path) -> None:

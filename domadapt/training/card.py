@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import random
 import shlex
 from collections import Counter
@@ -126,7 +127,7 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     return found if [line["text"] for line in found] == texts else []
 
 
-COMPARE = "domadapt compare {run}/source_only {run} input={run}/predictions.jsonl"
+COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
 
 
 def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
@@ -134,11 +135,11 @@ def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]])
 
     >>> span = {"start": 0, "end": 4, "type": "aspect"}
     >>> [warning.text for warning in fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9])]
-    ['spans found: 1, by the source-only model 20; adapting has likely harmed: use the model in source_only/']
+    ['spans found: 1, by the source-only model 20; adapting has likely harmed: use that model']
     """
     one, other = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
     if one >= FEW_SPANS and other < one / 2:
-        harmed = "adapting has likely harmed: use the model in source_only/"
+        harmed = "adapting has likely harmed: use that model"
         yield CardWarning(f"spans found: {other:,}, by the source-only model {one:,}; {harmed}", COMPARE)
 
 
@@ -396,7 +397,8 @@ def leave_card(
     if session.source_only is not None:  # the adapted model's run alone: one file to label
         learnt = {record.text for record in session.domains.target_records}
         texts = [text for text in session.domains.unlabelled.texts if text.text not in learnt]
-        card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder))
+        before = os.path.relpath(session.source_only, folder)
+        card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder), source_only=before)
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 
