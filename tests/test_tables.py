@@ -2,15 +2,13 @@
 
 import csv
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
 
 from benchmarks.collect import main
-from benchmarks.tables import ALL, MISSING, PAGES, RESULTS, ROOT, _read, costs, written
+from benchmarks.tables import MISSING, PAGES, RESULTS, ROOT, written
 from tests.support import make_metrics, read_csv, write_jsonl
 
 RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding,\
@@ -64,97 +62,6 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, 
     assert found.startswith("Before.\n<!-- ") and found.endswith("<!-- end -->\nAfter.\n") and "99.9" not in found
     assert any(one.startswith(line.rstrip("|").rstrip()) or line in one for one in found.splitlines()), found
     assert written(found, results=results) == found
-
-
-def gain(name: str, score: str, method: str, pair: str = ALL) -> float:
-    rows = [
-        r for r in _read(RESULTS / f"{name}.gains.csv") if (r["score"], r["method"], r["pair"]) == (score, method, pair)
-    ]
-    return next(float(r["gain"]) for r in rows if r["other"] == "source_only")
-
-
-def gained(name: str) -> str:
-    """On how many pairs the recipe's mean gain in span F1 is above zero."""
-    rows = [r for r in _read(RESULTS / f"{name}.gains.csv") if (r["score"], r["method"]) == ("span_f1", "recipe")]
-    found = [float(r["gain"]) > 0 for r in rows if r["other"] == "source_only" and r["pair"] != ALL]
-    return f"{sum(found)} of {len(found)}"
-
-
-CONFIRMED = ("memd_restaurant", "joint_absa", "cross_ner")
-
-
-def estimated(names: Sequence[str], score: str = "span_f1") -> tuple[str, str]:
-    """In how many runs of source_only and the recipe the true score lies in the expected range; the mean error."""
-    runs = [r for name in names for r in _read(RESULTS / f"{name}.csv") if r["method"] in ("source_only", "recipe")]
-    runs = [r for r in runs if r["expected"]]
-    inside = [float(r["expected_low"]) <= float(r[score]) <= float(r["expected_high"]) for r in runs]
-    return f"{sum(inside)} of {len(runs)}", f"{fmean(abs(float(r['expected']) - float(r[score])) for r in runs):.1f}"
-
-
-def better(names: Sequence[str]) -> str:
-    """In how many pairs of runs the recipe is better than source_only."""
-    runs = [(name, r) for name in names for r in _read(RESULTS / f"{name}.csv")]
-    of = {(n, r["pair"], r["seed"], r["method"]): float(r["span_f1"]) for n, r in runs}
-    both = [(of[*key, "source_only"], score) for (*key, method), score in of.items() if method == "recipe"]
-    return f"{sum(score > other for other, score in both)} of {len(both)}"
-
-
-def estimate(column: str) -> str:
-    """How the expected score did, in points."""
-    return f"{100 * float(_read(RESULTS / 'expected.csv')[0][column]):.1f}"
-
-
-def cost(method: str, column: int) -> str:
-    [line] = [line for line in costs(RESULTS, ["memd"]).splitlines() if line.startswith(f"| `{method}` |")]
-    return line.split(" | ")[column]
-
-
-def test_numbers_in_prose_are_those_of_the_tables() -> None:
-    times, device = cost("recipe", 2), gain("joint_absa", "span_f1", "recipe", "rest → device")
-    lost = min(gain("aspect_opinion", "span_f1", "recipe", f"{one} → device") for one in ("laptops", "restaurants"))
-    answers = {one: gain("answers", "span_f1", one) for one in ("recipe", "recipe_answers")}
-    more = answers["recipe_answers"] - answers["recipe"]
-    syntax = [gain("recipe_gnn", "span_f1", one) for one in ("recipe_gnn", "recipe")]
-    confirmed = [gain("answers_restaurant", "span_f1", one) for one in ("recipe_answers", "recipe")]
-    also = confirmed[0] - confirmed[1]
-    said = {
-        "README.md": (
-            f"add {also:.1f} points on 8 confirmation pairs, {more:.1f} on the 12 that",
-            f"(to reviews of devices: {lost:+.1f} to {device:+.1f})".replace("-", "−"),
-            f"gains {gain('syntax_gnn', 'span_f1', 'gnn'):.1f} points over source-only",
-            f"it gains {gain('syntax_gnn', 'span_f1', 'gnn@linear'):.1f} (",
-            f"adds nothing ({syntax[0] - syntax[1]:+.1f} on twelve pairs",
-            f"off by {estimate('error')} points",
-            f"Whole texts: {gain('amazon_reviews', 'accuracy', 'recipe'):+.1f} on Amazon's reviews",
-            f"takes {times} times as long as source-only",
-        ),
-        "CHANGELOG.md": (
-            f"{gain('memd', 'span_f1', 'recipe'):+.1f} span F1",
-            f"texts: {gain('amazon_reviews', 'accuracy', 'recipe'):+.1f} points of accuracy",
-        ),
-        "docs/recipe.md": (f"takes {times} times as long",),
-        "docs/concepts.md": (
-            f"{estimate('bias')} points too high on average over "
-            f"{_read(RESULTS / 'expected.csv')[0]['runs']} development runs",
-            f"the mean absolute error is {estimate('error')} points",
-            f"in {estimated(['memd'])[0]} runs",
-            f"in {estimated(CONFIRMED)[0]} runs, with a mean error of {estimated(CONFIRMED)[1]} points",
-            f"was better than source-only in {better(['memd', *CONFIRMED])} runs",
-            "in {}, with {} points.".format(*estimated(["amazon_reviews"], "macro_f1")),
-            "in {}, with {} points.".format(*estimated(["nli_genres"], "macro_f1")),
-        ),
-        "docs/howto/no_target_labels.md": (f"[{also:.1f} points more than the recipe alone]",),
-        "docs/howto/choose.md": (
-            f"Answers gain {more:.1f} points more than the recipe alone, and {answers['recipe_answers']:.1f} in all",
-            f"There answers gain {also:.1f} points more than the recipe alone",
-            f"[{gain('nli_genres', 'accuracy', 'recipe'):+.1f} on twelve pairs]",
-            f"{gained('memd')} development and {gained('memd_restaurant')} confirmation pairs",
-            f"takes {times} times as long as source-only",
-        ),
-    }
-    for page, phrases in said.items():
-        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-        assert [phrase for phrase in phrases if phrase not in text] == [], page
 
 
 def test_results_are_few_tidy_and_name_no_machine() -> None:
