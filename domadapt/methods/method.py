@@ -119,7 +119,10 @@ class Method(nn.Module):
         return output
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Named losses of a step: unless overridden, those of each side added up."""
+        """Named losses of a step: unless overridden, those of each side added up.
+
+        The target's forward pass is made only where ``step.target.output`` is asked for.
+        """
         total: dict[str, Tensor] = {}
         for view in step.views:
             for name, value in self.side_losses(view).items():
