@@ -15,7 +15,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
-from domadapt.models.output import Output
+from domadapt.models.encoder import Output
 from domadapt.tasks.task import Task
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.

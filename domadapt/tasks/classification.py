@@ -10,7 +10,7 @@ from torch import Tensor
 from domadapt.config.overrides import one_of
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record
-from domadapt.models.output import Output
+from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted, rows_of
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, class_scores, tempered

@@ -22,7 +22,7 @@ from torch import Tensor
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span, bio_tags
-from domadapt.models.output import Output, word_logits
+from domadapt.models.encoder import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.rows import Predicted, rows_of, tagged
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered

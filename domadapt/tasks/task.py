@@ -13,7 +13,7 @@ from torch import Tensor
 from domadapt.config.overrides import in_range
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import MISSING, DataError, Location, Record, Span
-from domadapt.models.output import Output
+from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted
 from domadapt.utils.pairs import parts

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.data.records import Location, Record, Span, bio_tags
-from domadapt.models.output import Output
+from domadapt.models.encoder import Output
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction, marginals, transition_scores, viterbi
 from domadapt.tasks.task import Prediction, set_scores
