@@ -140,7 +140,7 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         [(p, _)] = items_test([(both[:1], both[1:])])
         low, value, high = (100 * (number or 0) for number in (gain.low, gain.mean, gain.high))
         yield f"  {'baseline':20} {100 * both[1].score:5.1f}"
-        yield f"  {'gain over it':20} {value:+5.1f}  ({low:+.1f} to {high:+.1f})  p = {p:.2g}, of swapping answers"
+        yield f"  {'gain over it':20} {value:+5.1f}  ({low:+.1f} to {high:+.1f})  p = {p:.2g} (permutation test)"
     for kind in kinds:
         extra = {name: scores.get(f"{kind}_{name}") for name in ("precision", "recall")}
         parts = [f"{name} {100 * value:.1f}" for name, value in extra.items() if value is not None]

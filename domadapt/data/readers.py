@@ -20,7 +20,7 @@ from xml.parsers import expat
 from domadapt.data import files
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.files import Columns, Corpus, OpenedFile, canonical, count_damage, open_file, renamed
-from domadapt.data.records import MISSING, DataError, Location, Record, Span, from_tokens, quoted, split_tag
+from domadapt.data.records import MISSING, RENAMED, DataError, Location, Record, Span, from_tokens, quoted, split_tag
 
 HEAD: Final = 4096  # characters that tell the format
 Records = Iterator[tuple[int, Record]]
@@ -60,6 +60,9 @@ def read(
         count_damage(record.text, file.warnings)
     if not records:
         raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
+    renamed = [what for what in file.warnings if what.startswith(RENAMED)]
+    if len(renamed) == 1 and file.warnings[renamed[0]] == len(records):
+        del file.warnings[renamed[0]]  # one domain under another name mixes nothing up
     if labelled and all(record.label is None and record.spans is None for record in records):
         file.warnings["labels asked for, record has none"] += len(records)
     return Corpus(tuple(records), file.warnings)

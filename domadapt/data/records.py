@@ -199,6 +199,9 @@ class Record:
     confidence: float | None = field(default=None, compare=False, repr=False)
 
 
+RENAMED = "the file's domain"
+
+
 def parse_record(
     obj: object,
     where: Location,
@@ -224,7 +227,7 @@ def parse_record(
         domain = _string(obj, "domain", where)
     elif "domain" in obj and obj["domain"] != domain:
         encodable(str(obj["domain"]), "domain", where)
-        counted[f"the file's domain {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
+        counted[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     confidence = _confidence(obj, counted) if label is not None else None
     if "tokens" not in obj:

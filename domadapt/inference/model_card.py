@@ -59,8 +59,8 @@ def _trained(description: Description, metrics: Metrics | None, source: str, tar
     seen = "" if ceiling else f"{labels} and {counts.target_unlabelled} texts of {target} without labels"
     return (
         f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
-        f"{target if ceiling else source}{seen} at hand{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
-        f"{len(metrics.curve)} epochs of which {metrics.selection.epoch} was kept (by {metrics.selection.validator})."
+        f"{target if ceiling else source}{seen}{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
+        f"epoch {metrics.selection.epoch} of {len(metrics.curve)} (chosen by {metrics.selection.validator})."
     )
 
 

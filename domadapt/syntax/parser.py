@@ -322,7 +322,7 @@ def not_english(texts: Iterable[str]) -> str | None:
 
 
 def warn_of_parses(texts: Iterable[str], parses: Iterable[Parse], parser: str, warnings: Counter[str]) -> None:
-    """Count parses that may mean little, by reason, among a run's warnings."""
+    """Count parses that may be wrong, by reason, among a run's warnings."""
     for text, parse in zip(texts, parses, strict=True):
         if reason := parse_warning(text, parse, parser):
-            warnings[f"parse kept that may mean little: {reason}"] += 1
+            warnings[f"parse that may be wrong: {reason}"] += 1

@@ -39,7 +39,8 @@ TO_LABEL = 50
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, FEW, 0.1  # below or above which a warning is due
-FEW_LABELLED, FEW_TARGET = 371, 100  # texts of the smallest domains that the recipe was measured on
+# Labelled and raw texts of the smallest domains that the recipe was measured on: spans, whole texts.
+MEASURED = {"token": (371, 100), "sequence": (1300, 1700)}
 PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
@@ -273,7 +274,7 @@ def _warnings(
             whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""
             yield CardWarning(f"target unlike source: {finding.text}", whole)
     labelled = len(session.domains.source_records) + len(session.domains.source_dev)
-    for name, count, least in (("labelled", labelled, FEW_LABELLED), ("target", texts, FEW_TARGET)):
+    for name, count, least in zip(("labelled", "target"), (labelled, texts), MEASURED[session.task.kind], strict=True):
         if session.source_only and count < least:
             yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
 

@@ -126,6 +126,10 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "TSV": ("b.tsv", ROWS, ["x\u2028y", None], {"unknown field 'score', ignored": 2, "blank line, skipped": 1}),
     "numbers of a spreadsheet": (
         "a.csv", "text,label\nsharp,1.0\ndull,0\nodd,1.5\n", ["1", "0", "1.5"], {"label N.0, read as N": 1}),
+    "one other domain": ("a.jsonl", line(domain="lens", label="x"), ["x"], {}),
+    "two other domains": (
+        "a.jsonl", line(domain="lens", label="x") + line(id="b", domain="body", label="y"), ["x", "y"],
+        {f"the file's domain {name!r} is read as 'camera'": 1 for name in ("lens", "body")}),
     "quotes behind spaces": (
         "a.csv", 'text, "label"\n"Sharp, so.", "very good"\nDull., bad\n', ["very good", "bad"], {}),
     "a header that quotes a comma": (
