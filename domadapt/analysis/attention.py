@@ -30,7 +30,6 @@ class Attention:
 
     layer: int
     head: int
-    heads: int
     weights: Maps  #: (words, words), attending word in rows; what a row lacks to 1 goes to special pieces
 
 
@@ -43,7 +42,7 @@ def read_attention(session: Session, layer: int | None, text: str, parse: Parse)
         encoder(session.collator([example]))
     maps = by_words(kept[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
     head = most_syntactic(maps, parse)
-    return Attention(at, head, len(maps), maps[head])
+    return Attention(at, head, maps[head])
 
 
 def syntax_layer(model: Path) -> int | None:

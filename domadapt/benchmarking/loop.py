@@ -27,6 +27,7 @@ from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
+from domadapt.reporting.render import counted
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
@@ -149,8 +150,8 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
     count = Counter(cell.state() for cell in todo)
     sizes = [len({axis(cell) for cell in todo}) for axis in map(attrgetter, ("pair", "method", "seed"))]
     at_a_time = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    axes = f"{sizes[0]} pairs × {sizes[1]} methods × {sizes[2]} seeds"
-    lines = [f"{len(todo)} cells: {axes}; launcher {launcher}, {at_a_time}"]
+    axes = " × ".join(map(counted, sizes, ("pair", "method", "seed")))
+    lines = [f"{counted(len(todo), 'cell')}: {axes}; launcher {launcher}, {at_a_time}"]
     words = {
         FINISHED: "finished: not run again (to force one, delete its folder)",
         STARTED: "started: go on from their last checkpoint",

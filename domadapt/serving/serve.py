@@ -117,8 +117,7 @@ class Answers:
         arcs, agree, of = as_parse(seen.weights, parse)
         notes.append(
             f"Attention of {100 * LEAST:.0f} % and more is drawn from each word to the one that it looks at most: "
-            f"head {seen.head + 1} of {seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of "
-            f"{of} words)."
+            f"head {seen.head} of layer {seen.layer}, counted from 0, is most like the tree ({agree} of {of} words)."
         )
         return tree, tree_svg(text, arcs, "where the model's attention goes")
 

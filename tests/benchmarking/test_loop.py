@@ -45,7 +45,7 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
     first = run(given)
     said = capsys.readouterr().out
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
-    assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
+    assert "4 cells: 1 pair × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
     assert "no estimate" in said and re.search(r"4 cells in \d.*; their own times add up to \d", said)
     folders = [cell.folder for cell in todo(given)]
     before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
@@ -145,7 +145,7 @@ def sweeping(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_path: Path) -> None:
     out, err = sweeping("seed=-2,1", code=2)
-    assert out.startswith("2 cells: 1 pairs × 1 methods × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
+    assert out.startswith("2 cells: 1 pair × 1 method × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
     assert out.count("span_f1 on the target test") == 1
     assert "domadapt train: 1 of 2 cells failed; the same command runs these again, and no other:" in err
     assert "seed=-2: expected a whole number" in err
