@@ -1,9 +1,7 @@
 """What several test files make: tiny encoders, batches, settings and steps, corpora."""
 
-import atexit
 import csv
 import json
-import shutil
 import subprocess
 import sys
 import warnings
@@ -11,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -72,6 +70,7 @@ BARS = ("rnn_from_scratch", "source_only", "in_domain")
 Spans = list[tuple[int, int]]
 Row = Callable[[str, str, int], dict[str, Any]]  # of a domain, a part and a place in it
 Command = Callable[..., tuple[str, str]]  # what the fixture `command` gives
+SHARED = TemporaryDirectory()  # of what several tests read; it goes when the process ends
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
 
@@ -85,8 +84,9 @@ def of_yaml(choice: str, task: str = "extraction") -> list[str]:
     layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
     taught = [label for label, settings in config.items() if settings.get("teachers") == []]
     fitted = [f"{group}.{label}.teachers=[{finished(task)}]" for label in taught]
-    if name == "external_labels":
-        fitted.append(f"{group}.{name}.path={labelled_by_others()}")
+    if name == "external_labels":  # of texts of the target of corpora()
+        labels = write_jsonl(Path(SHARED.name) / "llm.jsonl", records("laptop", 20, 5)[:12])
+        fitted.append(f"{group}.{name}.path={labels}")
     return [choice, *(f"{group}.{label}.layer=1" for label in layered), *fitted]
 
 
@@ -101,19 +101,9 @@ def made_of(choice: str) -> dict[str, Method]:
 @cache
 def finished(task: str) -> Path:
     """The folder of a finished run of :func:`corpora`, in a folder of its own."""
-    folder = Path(mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = Path(SHARED.name) / task
     trained(folder, "run", f"task={task}", "trainer.epochs=1", "trainer.precision=32", "trainer.threads=1")
     return folder / "run"
-
-
-@cache
-def labelled_by_others() -> Path:
-    """A file of labels that somebody gave to texts of :func:`corpora`' target."""
-    folder = Path(mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    write_jsonl(folder / "llm.jsonl", records("laptop", 20, 5)[:12])
-    return folder / "llm.jsonl"
 
 
 EVERY_INJECTION = [f"injection=[{','.join(choice.partition('=')[2] for choice in INJECTIONS)}]"]
@@ -402,17 +392,10 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
     write_jsonl(folder / "test.jsonl", records("laptop", 12, target_shift + 1))
     write_jsonl(folder / "labelled.jsonl", records("laptop", 16, target_shift + 2))
     return [
-        "data=my_files",
-        f"data.source.path={folder}/source.jsonl",
-        f"data.target.path={folder}/target.jsonl",
-        f"data.target.test_path={folder}/test.jsonl",
-        f"data.target.train_path={folder}/labelled.jsonl",
-        "backbone=tiny_random",
-        "trainer.epochs=2",
-        "trainer.min_steps=0",  # as many as there are: tests need no good model
-        "trainer.batch_size=8",
-        "trainer.target_batch_size=4",
-        "trainer.checkpoint_seconds=0",  # nothing in a test depends on the clock
+        *("data=my_files", f"data.source.path={folder}/source.jsonl", f"data.target.path={folder}/target.jsonl"),
+        *(f"data.target.test_path={folder}/test.jsonl", f"data.target.train_path={folder}/labelled.jsonl"),
+        *("backbone=tiny_random", "trainer.epochs=2", "trainer.batch_size=8", "trainer.target_batch_size=4"),
+        *("trainer.min_steps=0", "trainer.checkpoint_seconds=0"),  # tests need no good model, nor a clock
         f"paths.runs={folder}/runs",
     ]
 
@@ -420,8 +403,7 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
 def trained(folder: Path, name: str, *more: str) -> dict[str, Any]:
     """Metrics of a run of :func:`corpora`, ``name`` in the folder of its files and its cache."""
     own = [f"paths.run={folder}/{name}", f"paths.cache={folder}/cache"]
-    metrics: dict[str, Any] = domadapt.train([*corpora(folder), *own, *more])
-    return metrics
+    return domadapt.train([*corpora(folder), *own, *more])
 
 
 def built(folder: Path, *more: str) -> Session:

@@ -68,8 +68,7 @@ def test_hooks_on_one_layer_are_a_stack() -> None:
         doubled = encoder(batch).logits
         encoder.hook_attention(1, named("last", 0.25))
         output = encoder(batch)
-        assert not torch.allclose(doubled, plain)
-        assert not torch.allclose(output.logits, plain)
+        assert not torch.allclose(doubled, plain) and not torch.allclose(output.logits, plain)
         seen.clear()
         with encoder.hooked(1, named("for a while", 2.0)):  # 2 * 0.25 * 2
             torch.testing.assert_close(encoder(batch).logits, plain, atol=1e-5, rtol=1e-4)
@@ -236,12 +235,10 @@ def test_layers_that_can_not_be_told_apart(tmp_path: Path, kind: str, message: s
 
 
 def test_models_that_will_not_do(tmp_path: Path) -> None:
-    folder = small_encoder(tmp_path / "xlnet", "xlnet").name
-    token = Encoder(folder, "token", ["a", "b"])
-    assert token.longest == token.tokenizer.model_max_length  # its positions are relative
-    with pytest.raises(ValueError, match=r"XLNetForSequenceClassification\) classifies a text by its last piece"):
-        Encoder(folder, "sequence", ["a", "b"])
     encoder = small_encoder(tmp_path / "xlnet", "xlnet")
+    assert encoder.longest == encoder.tokenizer.model_max_length  # its positions are relative
+    with pytest.raises(ValueError, match=r"XLNetForSequenceClassification\) classifies a text by its last piece"):
+        Encoder(encoder.name, "sequence", ["a", "b"])
     with pytest.raises(ValueError, match=r"layer 0: .*states of shape \[\(\d+, 1, 32\)\]"):
         encoder.keep_layer(0)
     funnel = {"block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": 30522}
@@ -316,8 +313,7 @@ def test_bytes_drop_as_often_as_asked_and_keep_the_mean(probability: float) -> N
 
 
 def test_dropout_of_a_model_draws_bytes_in_training_alone_and_is_saved_as_it_was() -> None:
-    encoder = tiny_encoder()
-    layers = [module for module in encoder.model.modules() if isinstance(module, nn.Dropout)]
+    layers = [module for module in tiny_encoder().model.modules() if isinstance(module, nn.Dropout)]
     assert layers and {type(layer) for layer in layers} == {attention.ByteDropout}
     states, layer = torch.ones(50, 50), layers[0]
     assert layer.train()(states).eq(0).any() and not layer.eval()(states).eq(0).any()
@@ -351,8 +347,7 @@ def test_a_gradient_is_clipped_as_by_pytorch() -> None:
 def stepped(cut: bool, decay: float) -> tuple[list[float], dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """Losses of some steps, and the weights before and after them."""
     torch.manual_seed(0)
-    encoder = tiny_encoder()
-    session = setting_of(encoder)
+    session = setting_of(encoder := tiny_encoder())
     before = copy.deepcopy(encoder.state_dict())
     met = {piece for example in session.source for piece in example.input_ids} if cut else set()
     losses = []
