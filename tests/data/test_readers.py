@@ -241,8 +241,7 @@ def test_labels_that_are_none_and_labels_that_look_so(write: Write) -> None:
 @pytest.mark.parametrize("sep", [" ", "\t", " DT "])
 def test_conll_columns_are_parted_by_spaces_and_tabs_alone(space: str, sep: str, write: Write) -> None:
     (record,) = read(write("a.conll", f"New{space}York{sep}B-ASP\nis{sep}O\n"), domain="camera").records
-    assert record.text == f"New{space}York is"
-    assert record.spans == (Span(0, 8, "ASP"),)
+    assert (record.text, record.spans) == (f"New{space}York is", (Span(0, 8, "ASP"),))
 
 
 @pytest.mark.parametrize("stray", ["##wow", "lens[+2]##wow", "[t]ime for tea"])

@@ -35,8 +35,7 @@ def test_tags_come_back_from_their_spans(sentence: tuple[list[str], list[str]]) 
     warnings = Counter[str]()
     text, words, spans = from_tokens(tokens, tags, HERE, warnings)
     assert [text[start:end] for start, end in words] == tokens
-    assert bio_tags(words, spans, warnings) == tags
-    assert not warnings
+    assert bio_tags(words, spans, warnings) == tags and not warnings
 
 
 @given(tagged(), st.data())
@@ -56,16 +55,14 @@ def test_any_span_gives_tags_that_read_back_without_repair(sentence: Any, data: 
 )
 def test_a_tag_that_continues_nothing_is_repaired_and_counted(tags: str, expected: object, count: int) -> None:
     _, _, spans = from_tokens(["a", "b", "c"], tags.split(), HERE, warnings := Counter[str]())
-    assert spans == expected
-    assert warnings == {"I- tag that continues nothing, read as B-": count}
+    assert (spans, warnings) == (expected, {"I- tag that continues nothing, read as B-": count})
 
 
 @pytest.mark.parametrize("scheme", ["BIES", "BILU"])
 @given(lengths=st.lists(st.integers(-2, 3), min_size=1), kinds=st.data())
 def test_other_schemes_say_the_same(scheme: str, lengths: list[int], kinds: st.DataObject) -> None:
     begin, inside, end, single = scheme
-    bio: list[str] = []
-    other: list[str] = []
+    bio, other = list[str](), list[str]()
     for length in lengths:
         kind = kinds.draw(st.sampled_from(["x", "y"]))
         if length <= 0:
@@ -77,8 +74,7 @@ def test_other_schemes_say_the_same(scheme: str, lengths: list[int], kinds: st.D
             other += [f"{single}-{kind}"] if length == 1 else [f"{begin}-{kind}", *middle, f"{end}-{kind}"]
     words = ["w"] * len(bio)
     warnings = Counter[str]()
-    assert from_tokens(words, other, warnings=warnings) == from_tokens(words, bio)
-    assert not warnings
+    assert from_tokens(words, other, warnings=warnings) == from_tokens(words, bio) and not warnings
 
 
 def test_spans_that_bio_cannot_say_are_counted() -> None:
@@ -162,8 +158,7 @@ REFUSED = {
 def test_what_is_refused_and_why(obj: object, message: str) -> None:
     with pytest.raises(DataError) as refused:
         parse_record(obj, HERE)
-    assert str(refused.value).startswith(f"some.jsonl:7: {message}")
-    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"some.jsonl:7: {message}") and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +179,7 @@ def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: 
 @given(st.text() | st.binary() | st.recursive(st.integers() | st.text(), st.lists))
 def test_a_quoted_value_is_one_short_printable_line(value: object) -> None:
     shown = quoted(value)
-    assert len(shown) <= 80
-    assert shown.isprintable()
+    assert len(shown) <= 80 and shown.isprintable()
 
 
 def test_an_error_survives_pickling() -> None:

@@ -34,8 +34,7 @@ TEXTS = st.text(max_size=60)
 
 @given(TEXTS)
 def test_identity_is_settled_and_never_empty(text: str) -> None:
-    assert identity(text.strip()) == identity(text)
-    assert bool(identity(text)) == bool(text.strip())
+    assert identity(text.strip()) == identity(text) and bool(identity(text)) == bool(text.strip())
     assert letters(letters(text)) == letters(text)
 
 
@@ -51,9 +50,8 @@ def test_tokenised_and_raw_text_are_one(parts: list[str], mark: str) -> None:
 def test_penn_treebank_spelling() -> None:
     raw = "He said \"it isn't (much)\" and I've paid $5,000!"
     tokens = "He said `` it is n't -LRB- much -RRB- '' and I 've paid $ 5,000 !"
-    assert identity(raw) == identity(tokens)
-    assert words(raw) == words(tokens)
-    assert without_tokenisation(raw) == without_tokenisation(tokens)
+    for told in (identity, words, without_tokenisation):
+        assert told(raw) == told(tokens)
 
 
 @given(TEXTS)
@@ -117,8 +115,7 @@ def test_no_text_has_a_copy_on_the_other_side(texts: list[str], share: float, se
     records = as_records(texts)
     assume(len(groups(texts)) > 1)
     rest, held = hold_out(records, share, seed)
-    assert sorted((*rest, *held), key=lambda r: int(r.id)) == [*records]
-    assert rest and held
+    assert rest and held and sorted((*rest, *held), key=lambda r: int(r.id)) == [*records]
     assert [*rest] == [r for r in records if r not in held]  # the order is kept
     sides = {r.id: r in held for r in records}
     assert all(len({sides[str(i)] for i in group}) == 1 for group in groups(texts))
@@ -127,8 +124,7 @@ def test_no_text_has_a_copy_on_the_other_side(texts: list[str], share: float, se
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=12), st.data())
 def test_as_many_are_drawn_as_whole_groups_allow(sizes: list[int], data: st.DataObject) -> None:
-    starts = np.cumsum([0, *sizes]).tolist()
-    together = [[*range(a, b)] for a, b in pairwise(starts)]
+    together = [[*range(a, b)] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
     wanted = data.draw(st.integers(1, sum(sizes) - 1))
     chosen = drawn(together, wanted, data.draw(st.integers(0, 9)))
     assert 0 < len(chosen) < sum(sizes)

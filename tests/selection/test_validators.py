@@ -65,8 +65,7 @@ def evidence(kind: str, right: float, epoch: int = 1) -> Evidence:
 def test_the_better_checkpoint_is_preferred(name: str, kind: str) -> None:
     # Where predictions are vague, too, everything is everything's neighbour.
     good, poor = (VALIDATORS[name](evidence(kind, right)) for right in (0.95, 0.6 if name == "snd" else 0.3))
-    assert isfinite(good) and isfinite(poor)
-    assert good > poor
+    assert isfinite(good) and isfinite(poor) and good > poor
 
 
 @pytest.mark.parametrize("name", BLIND)

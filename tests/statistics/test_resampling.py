@@ -75,15 +75,13 @@ def test_two_intervals_by_hand() -> None:
     # ItemCounts alone: the mean of 400 coins, two seeds that answer alike. By hand: 1.96 * sqrt(0.25 / 400) = 0.049.
     one = coins(np.arange(400) % 2)
     found = interval(mean_of([0.5, 0.5], resampled_scores([one, one]), "pair"))
-    assert found.over == "test items"
-    assert "training again is not in it" in found.reason
+    assert found.over == "test items" and "training again is not in it" in found.reason
     assert found.high - found.mean == pytest.approx(0.049, rel=0.06)
     a, b = mean_of([0.1, 0.2, 0.3], None, "a"), mean_of([0.5, 0.6, 0.7], None, "b")
     found = interval(mean_over_pairs([a, b]))
     # By hand: each mean has variance 0.01 / 3; that of their mean is half of it; 2 + 2 degrees of freedom.
     half = stats.t.ppf(0.975, 4) * (0.01 / 6) ** 0.5
-    assert found.mean == pytest.approx(0.4)
-    assert found.high - found.mean == pytest.approx(half)
+    assert (found.mean, found.high - found.mean) == pytest.approx((0.4, half))
 
 
 @pytest.mark.parametrize(("spread", "seeds"), [(0.0, 3), (0.3, 3), (0.8, 3), (0.8, 5)])
@@ -141,8 +139,7 @@ def test_a_whole_comparison_counts_networks(tmp_path: Path) -> None:
     single = compare(copies(tmp_path)[:1]).cell("camera → a", "lisa")
     assert (lisa.baseline.again.count, lisa.baseline.again.p) == (7, single.baseline.again.p)
     assert lisa.baseline.interval.low == pytest.approx(single.baseline.interval.low)
-    assert lisa.baseline.elsewhere.p is None
-    assert "too few pairs (1)" in lisa.baseline.elsewhere.reason
+    assert lisa.baseline.elsewhere.p is None and "too few pairs (1)" in lisa.baseline.elsewhere.reason
     assert "5 pairs, but those that share a network count as one" in lisa.baseline.elsewhere.reason
     apart = compare(copies(tmp_path)).overall[1].baseline
     assert apart.again.count == 35 and apart.again.p is not None and apart.again.p < (lisa.baseline.again.p or 0.0)
@@ -151,8 +148,7 @@ def test_a_whole_comparison_counts_networks(tmp_path: Path) -> None:
 def test_runs_without_a_key_are_one_network_by_their_learning_curve(tmp_path: Path) -> None:
     content = run(tmp_path, None, None) | {"curve": [{"epoch": 1, "losses": {"task": 0.123456789}}]}
     (one,), (other,) = ([m.runs[0] for m in grouped([content | {"target": t}])[0].methods] for t in "ab")
-    assert one.network == other.network
-    assert replace(one, seed=9).network != one.network
+    assert one.network == other.network != replace(one, seed=9).network
     assert replace(one, ceiling="c").network == replace(other, ceiling="c", seed=9).network == "c"
 
 
@@ -234,10 +230,8 @@ def test_in_any_order_between_p_and_holm(p_values: list[float]) -> None:
 def test_only_what_was_tested_is_counted_and_a_table_too_large_for_its_seeds_says_so() -> None:
     words = Significance(None, None, "seeds", 3, "too few seeds")
     table = [Significance(0.001, None, "seeds", 12), words, Significance(0.02, None, "seeds", 12)]
-    correct = resampling.correction(table)
-    found = [correct(test) for test in table]
-    assert [t.p_holm for t in found] == [0.002, None, 0.02]
-    assert found[1] is words
+    found = [*map(resampling.correction(table), table)]
+    assert [t.p_holm for t in found] == [0.002, None, 0.02] and found[1] is words
     test = Significance(1 / 32, None, "seeds", 6)
     twice = resampling.correction([test, test])(test)
     assert twice.p_holm == 1 / 16
@@ -285,8 +279,7 @@ def test_spans_give_the_stored_score_of_either_average(tmp_path: Path) -> None:
     scores = span_scores(rows)
     found = read(run(tmp_path, rows, scores))
     assert found.score == pytest.approx(scores["span_f1"], abs=1e-12)
-    assert found.counts.shape == (40, 2, 3)
-    assert found.counts[1].tolist() == [[1, 0, 0], [1, 0, 0]]
+    assert found.counts.shape == (40, 2, 3) and found.counts[1].tolist() == [[1, 0, 0], [1, 0, 0]]
     scores["span_f1"] = f1_slow(found.counts.sum(axis=0), "micro")
     assert read(run(tmp_path, rows, scores, config={"task": {"average": "micro"}})).average == "micro"
 
@@ -302,11 +295,9 @@ def test_class_scores_are_read_and_compared_by_items(tmp_path: Path, headline: s
             made = [predicted_row(f"t{i}", *sides) for i, sides in enumerate(zip(gold, found, strict=True))]
             runs.append(run(tmp_path, made, scores, method, seed, task="classification", headline=headline))
         items = read(runs[-1])
-        assert items.score == pytest.approx(scores[headline], abs=1e-12)
-        assert items.counts.shape == shape
+        assert items.score == pytest.approx(scores[headline], abs=1e-12) and items.counts.shape == shape
     found = compare(grouped(runs))
-    assert found.messages == ()
-    assert found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
+    assert found.messages == () and found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
 
 
 def test_what_is_missing_or_of_another_run_is_said(tmp_path: Path) -> None:
