@@ -336,8 +336,7 @@ def test_the_analysis_of_two_domains() -> None:
 
 
 def test_states_come_back_in_the_order_of_the_texts() -> None:
-    encoder = tiny_encoder()
-    session = setting_of(encoder, texts=["Nope.", "The lens isn't sharp at all, is it?", "So it is."])
+    session = setting_of(tiny_encoder(), texts=["Nope.", "The lens isn't sharp at all, is it?", "So it is."])
     together = text_states(session, session.source, 3, "look")
     alone = [text_states(session, [replace(e, index=0)], 1, "look") for e in session.source]
     for layer, states in enumerate(together):

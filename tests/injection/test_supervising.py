@@ -388,8 +388,7 @@ def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode
     encoder, method = small_encoder(tmp_path, kind), lisa(mode)
     session = setting_of(encoder, method)
     weights = encoder.state_dict()
-    assert method.used_at_prediction
-    assert method.final_weights(weights) is weights
+    assert method.used_at_prediction and method.final_weights(weights) is weights
     batch = tiny_step(session).source.batch
     with torch.no_grad():
         method.bilinear.normal_()
