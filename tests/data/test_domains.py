@@ -53,8 +53,7 @@ def test_sources_are_joined_and_the_rest_is_the_first_problems() -> None:
     assert [(r.domain, r.text) for r in both.source_test] == [("hotels", "No beds."), ("bars", "No beer.")]
     assert [text.text for text in both.unlabelled.texts] == ["text for hotels"]
     assert [r.text for r in both.test.open()] == ["The sauna is hot.", "A test for hotels."]
-    assert not both.warnings
-    assert both.ceiling is None
+    assert not both.warnings and both.ceiling is None
     assert len(bars.test.open()) == 2  # nobody had opened it
 
 
@@ -64,8 +63,7 @@ def test_copies_in_the_test_and_across_sources_are_kept_and_counted() -> None:
     bars.warnings["an oddity"] += 2
     both = several({"a": hotels, "b": bars})
     assert both.warnings == {known.IN_TRAIN: 1, "an oddity": 2}  # the test has not been looked at
-    assert len(both.test.open()) == 2
-    assert both.warnings[known.IN_TEST] == 1
+    assert len(both.test.open()) == 2 and both.warnings[known.IN_TEST] == 1
     assert len(both.source_train) == len(both.source_dev) == 2
 
 
@@ -102,8 +100,7 @@ def test_my_files_reads_a_list_of_sources(tmp_path: Path) -> None:
         return my_files({"name": name, "path": sources}, {"name": "spas", "path": path["spas.jsonl"]}, 0.25)
 
     domains = read(None)
-    assert domains.source == "hotels+bars"
-    assert (len(domains.source_train), len(domains.source_dev)) == (18, 6)
+    assert (domains.source, len(domains.source_train), len(domains.source_dev)) == ("hotels+bars", 18, 6)
     assert all(r.id.startswith(r.domain) for r in (*domains.source_train, *domains.source_dev))
     assert {r.domain for r in domains.source_train} == {"hotels", "bars"}
     named = read("places")
@@ -254,17 +251,14 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
     assert {t.id for t in domains.unlabelled.texts} == ids("dvd", unlabeled_substitute=10)
     ceiling = problem().in_domain()
     learnt, tested = labelled(ceiling), {r.id for r in ceiling.test.open()}
-    assert len(tested) == 4
-    assert learnt | tested == every
-    assert not learnt & tested
+    assert len(tested) == 4 and learnt | tested == every and not learnt & tested
     assert {r.id for r in problem("ceiling").test.open()} == tested
 
 
 def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
     domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", dev_share=0.2, lowercase=True)
     texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
-    assert len(texts) == 10 + 4
-    assert all(text.endswith("isn't bad.") for text in texts)
+    assert len(texts) == 10 + 4 and all(text.endswith("isn't bad.") for text in texts)
     assert all(t.text == t.text.lower() for t in domains.unlabelled.texts)
     cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=False)
     assert [t.text.lower() for t in cased.unlabelled.texts] == [t.text for t in domains.unlabelled.texts]
@@ -278,14 +272,12 @@ def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path
 def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
     kept, dropped = (aspect_opinion(root, PAIR, 1, "keep", empty, dev_share=0.25) for empty in ("keep", "drop"))
-    sizes = [[len(labelled(d)), len(d.unlabelled.texts)] for d in (kept, dropped)]
-    assert sizes == [[12, 8], [9, 8]]
+    assert [[len(labelled(d)), len(d.unlabelled.texts)] for d in (kept, dropped)] == [[12, 8], [9, 8]]
     assert all(r.spans for r in (*dropped.source_train, *dropped.source_dev))
     assert dropped.warnings["source sentence with neither aspect nor opinion, dropped"] == 3
     assert not kept.warnings
     for domains in (kept, dropped):  # what is left of the target may not depend on its labels
-        assert len(domains.test.open()) == 4
-        assert len(labelled(domains.in_domain())) == 8
+        assert (len(domains.test.open()), len(labelled(domains.in_domain()))) == (4, 8)
 
 
 def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_path: Path) -> None:
@@ -347,8 +339,7 @@ def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: P
     settings = ["experiment=joint_absa", "data.pair=rest_to_device", f"data.root={joint_corpus(tmp_path, repeated=2)}"]
     metrics = domadapt.train([*settings, "backbone=tiny_random", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
     assert metrics["target_test_sizes"] == {"all": 6, "clean": 4}
-    assert metrics["target_test_clean"]["span_support"] == 4
-    assert metrics["target_test"]["span_support"] == 6
+    assert metrics["target_test_clean"]["span_support"] == 4 and metrics["target_test"]["span_support"] == 6
     assert metrics["headline"] == "span_f1"
 
 
@@ -390,8 +381,7 @@ def five_grams(text: str) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_sizes_of_shipped_corpora(domain: str) -> None:
     labelled = [record for part in FILES[:3] for record in of_shipped(domain, part)]
-    assert len(labelled) >= 500
-    assert len(of_shipped(domain, "unlabeled")) >= 400
+    assert len(labelled) >= 500 and len(of_shipped(domain, "unlabeled")) >= 400
     assert all(record.label in ("positive", "negative", "neutral") for record in labelled)
     assert all(record.spans is not None for record in labelled)
     assert {span.type for record in labelled for span in record.spans or ()} == {"aspect", "opinion"}

@@ -108,9 +108,8 @@ def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) ->
 
 def test_a_pattern_is_one_domain_and_its_files_count_in_the_key(tmp_path: Path) -> None:
     for number in (1, 2):
-        (tmp_path / f"part{number}.csv").write_text(
-            f"text,label\nGood {number}.,good\nBad day number {number}.,bad\n", encoding="utf-8"
-        )
+        content = f"text,label\nGood {number}.,good\nBad day number {number}.,bad\n"
+        (tmp_path / f"part{number}.csv").write_text(content, encoding="utf-8")
     (tmp_path / "b.txt").write_text("A text.\n", encoding="utf-8")
     source, target = {"path": f"{tmp_path}/part*.csv"}, {"path": f"{tmp_path}/b.txt"}
     found = my_files(source, target, 0.25)
@@ -284,8 +283,7 @@ def test_a_file_and_a_pipe_give_what_the_reader_reads(tmp_path: Path, pipe: Pipe
     corpus = read(path, domain="input", labelled=False, format="plain_text")
     total, texts, warnings = streamed(path)
     assert [(t.id, t.text) for t in texts] == [(r.id, r.text) for r in corpus.records]
-    assert warnings == corpus.warnings
-    assert total is not None and total <= content.count(b"\n") + 1
+    assert warnings == corpus.warnings and total is not None and total <= content.count(b"\n") + 1
     total, piped, counted = streamed(pipe(content))
     assert total is None
     assert [(t.id.rpartition(":")[2], t.text) for t in piped] == [(t.id.rpartition(":")[2], t.text) for t in texts]
@@ -295,8 +293,7 @@ def test_a_file_and_a_pipe_give_what_the_reader_reads(tmp_path: Path, pipe: Pipe
 def test_a_pipe_in_another_format_is_read_whole(pipe: Pipe) -> None:
     rows = "".join(f'{{"id": "{i}", "domain": "d", "text": "{line}"}}\n' for i, line in enumerate(LINES))
     total, texts, _ = streamed(pipe(rows.encode()), None)
-    assert total == len(LINES)
-    assert [text.text for text in texts] == LINES
+    assert total == len(LINES) and [text.text for text in texts] == LINES
 
 
 NOTHING = [  # content, and what is said of it, at once or when the stream is used up
@@ -358,11 +355,9 @@ def test_standard_input(tmp_path: Path, format: str | None, content: bytes, thro
     (tmp_path / "stdin").write_text("another\n")
     (tmp_path / "a").write_bytes(content)
     program = [sys.executable, "-c", STDIN.replace("FORMAT", repr(format))]
-    if through == "pipe":
-        done = subprocess.run(program, input=content, capture_output=True, cwd=tmp_path, check=True)
-    else:
-        with (tmp_path / "a").open("rb") as file:
-            done = subprocess.run(program, stdin=file, capture_output=True, cwd=tmp_path, check=True)
+    with (tmp_path / "a").open("rb") as file:
+        given: dict[str, Any] = {"input": content} if through == "pipe" else {"stdin": file}
+        done = subprocess.run(program, **given, capture_output=True, cwd=tmp_path, check=True)
     lines = done.stdout.decode().splitlines()
     assert lines == (["a x"] if format is None else [f"input/stdin:{i} {x}" for i, x in enumerate(LINES, 1)])
 

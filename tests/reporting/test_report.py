@@ -101,8 +101,7 @@ def test_report_of_a_small_benchmark(make_run: Any, tmp_path: Path) -> None:
     order.append("Not in this report")  # of selection and of expected scores these runs recorded nothing
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, attributes in page.elements if tag == "svg"]
-    assert len(svgs) == 2
-    assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
+    assert len(svgs) == 2 and all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
     links = {dict(attributes)["href"] for tag, attributes in page.elements if tag == "a"}
     assert links <= {f"#{value}" for _, attributes in page.elements for name, value in attributes if name == "id"}
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
@@ -233,8 +232,7 @@ def test_code_spans_hold_their_content(text: str) -> None:
 @given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), max_size=4))
 def test_tables_keep_their_shape(rows: list[list[str]]) -> None:
     for line in table_lines(Table("", ["a", "b|c"], [[*row] for row in rows])):
-        assert "\n" not in line
-        assert len(re.findall(r"(?<!\\)\|", line)) == 3
+        assert "\n" not in line and len(re.findall(r"(?<!\\)\|", line)) == 3
 
 
 def test_what_does_not_fit_is_left_out_and_counted() -> None:

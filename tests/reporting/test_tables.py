@@ -322,8 +322,7 @@ def test_a_claim_stands_against_every_control(controls: Any, levels: Any, texts:
 
 def said(runs: list[Any]) -> str:
     (pair,) = grouped(runs)
-    best = best_adapted(pair)
-    return verdict([pair], compare([pair]).cell(pair.name, best.name))
+    return verdict([pair], compare([pair]).cell(pair.name, best_adapted(pair).name))
 
 
 @pytest.mark.parametrize(
