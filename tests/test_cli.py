@@ -170,11 +170,9 @@ def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str]
     """And leaves nothing behind."""
     Path("blank.txt").write_text("\n  \n")
     out, err = command(*(argument.replace("FILE", str(SHIPPED)) for argument in arguments), code=2)
-    assert err.startswith(f"domadapt {arguments[0]}: ")
-    assert told in err
+    assert err.startswith(f"domadapt {arguments[0]}: ") and told in err
     assert err.count("\n") == 1, err
-    assert "[hidden]" not in err
-    assert out == ""
+    assert out == "" and "[hidden]" not in err
     assert [path.name for path in Path().iterdir()] == ["blank.txt"]
 
 

@@ -93,8 +93,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: Run, monkeypatch: pytest
     else:
         assert card.empty == sum(not row["spans"] for row in rows)
         assert sum(kind.count for kind in card.kinds) == sum(len(row["spans"]) for row in rows)
-    assert len(card.samples) == 10
-    assert card.expected is not None
+    assert len(card.samples) == 10 and card.expected is not None
     told = {warning.text.split(":")[0]: warning.command for warning in card.warnings}
     assert told["target unlike source"].startswith("domadapt audit data=my_files source.path=")
     assert told["72 steps in all, few to learn from"] == "domadapt train ... trainer.min_steps=300"
@@ -113,8 +112,7 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
     folder, _ = run
     page = report(folder / "run", folder / "report.html", ["html", "markdown"])
     for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
-        assert "predictions, drawn at random" in text
-        assert "can't be scored" not in text
+        assert "predictions, drawn at random" in text and "can't be scored" not in text
         assert re.search(r"(<h1>|# )Expect a (macro|span) F1 of about \d+ on \w+; nine times in ten", text)
         assert "For a score" in text and "Before you believe it" in text
         assert "Findings, worst first" in text  # of the audit that the run has left
@@ -178,8 +176,7 @@ def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> No
         domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "a.csv", target=["A text."], seed=3)
     with pytest.raises(DataError, match=r"^source=list: label is missing in every record; "):  # no file of the cache
         domadapt.train([f"paths.cache={tmp_path}"], source=[("Good.", None), ("Bad.", None)], target=["A text."])
-    rows = "text,label\nGood.,none\nBad.,null\nPoor.,null\n"
-    (tmp_path / "b.csv").write_text(rows, encoding="utf-8")
+    (tmp_path / "b.csv").write_text("text,label\nGood.,none\nBad.,null\nPoor.,null\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"at least 2 are needed \(2 times: label 'null', read as no label\)"):
         domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "b.csv", target=["A text."])
     with pytest.raises(DataError, match=r"^source=list:2: label is 5.5; expected a string"):  # no file of the cache
@@ -410,8 +407,7 @@ def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command
 
 
 def test_settings_of_the_user_go_before_those_of_adapt() -> None:
-    found = adapting(["a.csv", "new.txt", "paths.run=mine", "adaptation=none"])
-    assert found == [
+    assert adapting(["a.csv", "new.txt", "paths.run=mine", "adaptation=none"]) == [
         *("data=my_files", "source.path=a.csv", "target.path=new.txt", "source.name=a", "target.name=new"),
         *("paths.run=mine", "adaptation=none"),
     ]
@@ -446,8 +442,7 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     assert adapter.metrics_["headline"] == "span_f1"
     found = adapter.predict(TEXTS)
     right = sum(len({*a} & {*b}) for a, b in zip(y, found, strict=True))
-    every = sum(map(len, y)) + sum(map(len, found))
-    micro = 2 * right / every
+    micro = 2 * right / (sum(map(len, y)) + sum(map(len, found)))
     assert adapter.score(TEXTS, y) == pytest.approx(micro, abs=0.25)  # the mean over two types, of the same spans
     with pytest.raises(ValueError, match="finds spans"):
         adapter.predict_proba(TEXTS)

@@ -95,8 +95,7 @@ def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, caps
         run(given)
     with pytest.raises(ValueError, match=r"nowhere\.jsonl"):
         run([*given, "data.source.path=nowhere.jsonl"])
-    assert capsys.readouterr().out == ""
-    assert not (tmp_path / "runs").exists()
+    assert capsys.readouterr().out == "" and not (tmp_path / "runs").exists()
 
 
 def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
@@ -169,8 +168,7 @@ def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_pat
 def test_a_senseless_grid_is_one_line(sweeping: Command, tmp_path: Path, overrides: list[str], told: str) -> None:
     out, err = sweeping(*overrides, code=2)
     assert (out, err.count("\n")) == ("", 1), err
-    assert told in err
-    assert not (tmp_path / "runs").exists()
+    assert told in err and not (tmp_path / "runs").exists()
 
 
 def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
@@ -299,16 +297,14 @@ def repaired(folder: Path, *more: str, cache: str) -> dict[str, Any]:
     return domadapt.train([*given, f"paths.runs={folder}/{cache}-runs", *more])
 
 
-@pytest.mark.parametrize("method", ["", "adaptation=masked_lm", "train_on=target"])
-def test_a_repaired_test_needs_no_training(tmp_path: Path, steps: list[int], monkeypatch: Any, method: str) -> None:
-    more = [method] if method else []
-    share = ["paths.share_networks=true"]
-    before = repaired(tmp_path, *more, *share, cache="cache")
+@pytest.mark.parametrize("more", [[], ["adaptation=masked_lm"], ["train_on=target"]])
+def test_a_repaired_test_needs_no_training(tmp_path: Path, steps: list[int], monkeypatch: Any, more: list[str]) -> None:
+    before = repaired(tmp_path, *more, "paths.share_networks=true", cache="cache")
     trained = len(steps)
     mended = records("laptop", 12, 6)
     mended[0]["label"] = "negative" if mended[0]["label"] == "positive" else "positive"
     monkeypatch.setattr("tests.support.records", lambda name, n, by=0: mended if n == 12 else records(name, n, by))
-    scored = repaired(tmp_path, *more, *share, cache="cache")
+    scored = repaired(tmp_path, *more, "paths.share_networks=true", cache="cache")
     assert trained and len(steps) == trained
     assert len(list((tmp_path / "cache").glob("network-*-epoch=*"))) == 2
     alone = repaired(tmp_path, *more, cache="another")
@@ -323,9 +319,8 @@ def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path)
     """Each epoch's weights are shared by its pairs, and of no use after them."""
     pairs = 'benchmark.pairs=["target.name=laptop","target.name=phone"]'  # a method's short names are understood, too
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
-    given.append('benchmark.methods.source_only=["source.name=camera"]')
-    given.append(f"paths.cache={tmp_path}/cache")  # pairs on the command line share unasked, too
-    overrides = [lengthen(override) for override in given]
+    given += ['benchmark.methods.source_only=["source.name=camera"]', f"paths.cache={tmp_path}/cache"]
+    overrides = [lengthen(override) for override in given]  # pairs on the command line share unasked, too
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]
     assert "fit" not in done[1]["seconds"], "the second took it from the first"
