@@ -251,11 +251,11 @@ def _header(line: str) -> list[str]:
 def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is shorter than some documents
     lines = (f"{content}\n" for _, content in file.lines())
-    names = next(csv.reader([file.text.split("\n", 1)[0]], delimiter=delimiter), [])
-    spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow them
-    rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
     line = 1
     try:
+        names = next(csv.reader([file.text.split("\n", 1)[0]], delimiter=delimiter), [])
+        spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow them
+        rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
         next(rows)
         line = rows.line_num + 1
         for row in rows:

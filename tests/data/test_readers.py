@@ -290,6 +290,7 @@ a.csv 'text,label\nok,x\n"sharp,y\nlight,z\n'
   -> 3: row (unexpected end of data) is '"sharp,y'; expected well-formed CSV;
 a.csv 'text,start,end,type\nA lens.,2,6,a\nA lens.,x,1,b\n' -> 3: start is 'x'; expected a character offset; count
 a.csv 'text,start,end,type,span\nok,,,,\nA lens.,2,6,a,strap\n' -> 3: spans[0] is {'end': 6, 'start': 2, 'text': 'strap
+a.csv '\rid,text,label\na,sharp,good\n' -> 1: row (new-line character seen in unquoted field - do you need
 a.tsv 'text\tlabel\n"Go" home\tx\n' -> 2: row ('TAB' expected after '"') is '"Go" home\tx'; expected well-formed CSV;
 a.xml '<sentences>\n<sentence>\n<text>a & b</text>'
   -> 3: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
