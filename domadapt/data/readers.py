@@ -254,7 +254,7 @@ def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     line = 1
     try:
         names = next(csv.reader([file.text.split("\n", 1)[0]], delimiter=delimiter), [])
-        spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow them
+        spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow
         rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
         next(rows)
         line = rows.line_num + 1
