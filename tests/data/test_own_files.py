@@ -303,7 +303,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
     ("sharp\n".encode("utf-16"), "file is 'UTF-16, or no text'; .*re-encode it: iconv -f utf-16 -t utf-8"),
     ("sharp lens\n".encode("utf-16-be"), "file is 'UTF-16, or no text'; .*utf-16le or -16be if it has no mark"),
     (b"text,label\rSharp.,yes\rDull.,no\r", "file is one line; expected lines that end in LF or CRLF, not CR alone"),
-    (gzip.compress(b"sharp\n")[:-9], "file is 'damaged gzip .*expected a whole gzip file; copy it again"),
+    (gzip.compress(b"sharp\n", mtime=0)[:-9], "file is 'damaged gzip .*expected a whole gzip file; copy it again"),
     (b"\xfd7zXZ\0\0\0", "expected UTF-8 text"),
     (b"\xfd7zXZ\n", r":1: byte 0 of the (line|file) is b'\\xfd'; expected UTF-8; unpack it, or re-encode it"),
     (b"fine\nsch\xf6n\n", r":2: byte 3 of the line is b'\\xf6'; expected UTF-8; .*iconv -f windows-1252"),
