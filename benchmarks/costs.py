@@ -18,7 +18,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.data.loaders import StepBatches
 from domadapt.methods.session import Session
 from domadapt.runs.key import processor
-from domadapt.training.build import build
+from domadapt.training.build import build, run_config
 from domadapt.training.cell import train
 from domadapt.utils.work import progress
 
@@ -77,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         short = ["experiment=hotel_laptop", "trainer.epochs=4", f"paths.cache={folder}/cache"]
-        train(compose("train", [*short, f"paths.run={folder}/run"]))
+        train(run_config(compose("train", [*short, f"paths.run={folder}/run"])))
         print(f"on {processor()}, {torch.get_num_threads()} threads", flush=True)
         for injection in progress(names, "costs", len(names), "injection"):
             found = cost(injection, folder / "run" / "model" / "encoder", folder / "cache")

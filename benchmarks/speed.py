@@ -28,7 +28,7 @@ from domadapt.models.attention import ByteDropout
 from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
-from domadapt.training.build import build
+from domadapt.training.build import build, run_config
 from domadapt.training.cell import train
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import read_options
@@ -71,7 +71,7 @@ def training_against_trainer(folder: Path, batch_size: int) -> dict[str, Any]:
     for seed in range(ROUNDS):
         run = folder / f"batch{batch_size}-run{seed}"
         cfg = compose("train", ["experiment=hotel_laptop", *same, f"seed={seed}", f"paths.run={run}"])
-        metrics = train(cfg)
+        metrics = train(run_config(cfg))
         took = sum(metrics["seconds"].get(stage, 0.0) for stage in LOOP)
         ours.append(metrics["counts"]["source_train"] * cfg.trainer.epochs / took)
         stages.append(metrics["seconds"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.compose import compose
+from domadapt.config.compose import settings as asked
 from domadapt.data.records import DataError, Location
 from domadapt.inference.description import starting_from
 
@@ -20,6 +21,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
         settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
     """
+    from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
 
     given = starting_from([*overrides, *(f"{k}={v}" for k, v in settings.items())])
@@ -38,7 +40,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
                 raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
     try:
-        return run(compose("train", given))
+        return run(run_config(compose("train", given)))
     except DataError as error:
         for side, path in paths.items():
             if error.where is not None and error.where.path == path and path is not sides[side]:  # nobody knows it
@@ -67,7 +69,7 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run an experiment's cells one after the other; returns the metrics of each that succeeded."""
     from domadapt.benchmarking.loop import benchmark as run
 
-    return run(compose("benchmark", overrides), overrides)
+    return run(asked(compose("benchmark", overrides)), overrides)
 
 
 def audit(overrides: Sequence[str] = ()) -> Any:
@@ -77,7 +79,7 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     """
     from domadapt.cli.verbs import audited
 
-    return audited(compose("audit", overrides))
+    return audited(asked(compose("audit", overrides)))
 
 
 def parse(
@@ -122,5 +124,5 @@ def guide(model: str | Path, to: str | Path, **settings: Any) -> Any:
     if wrong := settings.keys() - given.keys():
         raise ValueError(f"{', '.join(sorted(wrong))}: there is no such setting; expected some of {', '.join(given)}")
     given.merge_with({"model": str(model), "to": str(to), **settings})
-    run(given)
+    run(asked(given))
     return load(to)

@@ -117,7 +117,7 @@ def test_a_worker_of_a_sweep_logs_no_secret(monkeypatch: pytest.MonkeyPatch, cap
             logging.getLogger("a").exception("told %s", SECRET)
             raise
 
-    monkeypatch.setattr("domadapt.training.cell.train", fail)
+    monkeypatch.setattr("domadapt.training.build.run_config", fail)
     Job(parent=-1)(None)
     logging.captureWarnings(False)
     logged = stream.getvalue()

@@ -15,6 +15,7 @@ import domadapt
 from domadapt.runs.groups import read_runs
 from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
+from domadapt.training.build import run_config
 from domadapt.training.cell import train
 from domadapt.utils import checkpoint
 from tests import trouble as troubles
@@ -222,7 +223,7 @@ def test_of_two_processes_on_one_run_the_second_waits_and_takes_over_from_a_kill
     first = start(command, tmp_path / "first", Trouble(moment, signal=STOP))
     wait_until(lambda: stopped(first), "the first checkpoint")
     with pytest.raises(Busy, match=f"process {first.pid} on "):
-        train(domadapt.compose("train", command[1:]), wait=False)
+        train(run_config(domadapt.compose("train", command[1:])), wait=False)
     second = start(command, tmp_path / "second")
     wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
     os.kill(int(first.pid or 0), KILL if killed else signal.SIGCONT)

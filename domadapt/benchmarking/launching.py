@@ -5,13 +5,12 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
 
 from domadapt.config.compose import compose, initialized, make
 from domadapt.config.overrides import import_from, lengthen
@@ -53,13 +52,13 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
     return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {shown}"
 
 
-def check_search(cfg: DictConfig, verb: str) -> None:
+def check_search(cfg: Mapping[str, Any], verb: str) -> None:
     """Refuse a search that target labels would lead, and one over what has no value."""
     if not searching():
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
-    validator = make(cfg.selection)
+    validator = make(cfg["selection"])
     if getattr(validator, "uses_target_labels", False):
         why = "reads target labels, which no search may; take selection=source_dev"
         raise ValueError(f"selection={validator.name}: {why}")
@@ -79,6 +78,7 @@ class Job:
 
     def __call__(self, cfg: Any) -> dict[str, Any] | Exception:
         """Metrics of the cell, or its error: returned, since not every launcher survives one that is raised."""
+        from domadapt.training.build import run_config
         from domadapt.training.cell import train
 
         register()
@@ -91,7 +91,7 @@ class Job:
             end_with(self.parent)
         with quieter(["domadapt.epochs"], logging.WARNING):  # the table of cells says how far each is
             try:
-                return train(cfg, self.wait)
+                return train(run_config(cfg), self.wait)
             except Exception as error:
                 return portable(error)
 

@@ -21,10 +21,10 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import configure_log
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.config.compose import compose, to_builtin, user_error
+from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
 from domadapt.reporting.render import counted
@@ -79,38 +79,39 @@ class PlannedCell:
         return STARTED if read_status(self.folder).get("key") == self.key else WAITING
 
 
-def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
+def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
     common += [o for o in overrides if o.lstrip("+").startswith("benchmark.pairs=")]  # cells of several share networks
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
+    matrix = cfg.benchmark
     for name in ("pairs", "only", "seeds"):
-        value = cfg.benchmark.get(name)
-        if value is not None and not isinstance(value, ListConfig):
+        value = matrix.get(name)
+        if value is not None and not isinstance(value, list):
             raise ValueError(f"benchmark.{name}={value}: expected a list: benchmark.{name}=[{value}]")
     for name in ("experiment", "seeds", "methods"):
-        if name not in cfg.benchmark:
+        if name not in matrix:
             chosen = next((o for o in overrides if o.startswith("experiment=")), "this experiment")
             other = "take one that has, such as experiment=hotel_laptop or experiment=my_matrix"
             fix = f"{other}, or run it alone: domadapt train {chosen}"
             raise ValueError(f"{chosen}: has no benchmark.{name}, so there is no matrix to run; {fix}")
-    if not cfg.benchmark.seeds:
-        raise ValueError(f"benchmark.seeds={cfg.benchmark.seeds}: expected a list of seeds, such as [1,2,3]")
-    methods = dict(cfg.benchmark.methods)
-    only = cfg.benchmark.get("only") or list(methods)
+    if not matrix["seeds"]:
+        raise ValueError(f"benchmark.seeds={matrix['seeds']}: expected a list of seeds, such as [1,2,3]")
+    methods = matrix["methods"]
+    only = matrix.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
         raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")
     composed = []
-    for pair in cfg.benchmark.get("pairs") or [None]:
+    for pair in matrix.get("pairs") or [None]:
         for method in only:
             regret = "trainer.regret=true"  # the report has a table of it
             given = [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair or [])]
             added = [lengthen(override) for override in methods[method]]
-            own = (f"experiment={cfg.benchmark.experiment}", regret, *given, *added, *common)
-            config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
+            own = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
+            config = compose("train", [*own, f"seed={matrix['seeds'][0]}"])
             composed.append((str(method), *_called(str(method), own, to_builtin(config))))
-    every = [(seed, *one) for seed in cfg.benchmark.seeds for one in composed]  # stopped early, it has some of each
+    every = [(seed, *one) for seed in matrix["seeds"] for one in composed]  # stopped early, it has some of each
     return one_each([PlannedCell(m, s, (*own, f"seed={s}"), config | {"seed": s}) for s, m, own, config in every])
 
 
@@ -190,7 +191,7 @@ def check(todo: Sequence[PlannedCell]) -> None:
     messages = set[str]()
     for config in kinds.values():
         try:
-            check_parts(OmegaConf.create(config))
+            check_parts(config)
             return
         except Exception as error:
             message = user_error(error, "train")
@@ -201,7 +202,7 @@ def check(todo: Sequence[PlannedCell]) -> None:
         raise ValueError(messages.pop())
 
 
-def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+def benchmark(cfg: Settings, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run every cell of a composed ``benchmark.yaml`` that is not finished; metrics of those that succeeded.
 
     A cell that fails stops no other; in the end a RuntimeError says which did and why.
@@ -212,7 +213,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     from domadapt.training.sharing import forget_networks
 
     # What cells have shared is of no use to others, and large: the weights of each network's epochs.
-    forget_networks(folder_of(cfg, "cache"), [metrics.get("training") for metrics in done])
+    forget_networks(folder_of(vars(cfg), "cache"), [metrics.get("training") for metrics in done])
     return done
 
 
@@ -319,7 +320,7 @@ class Sweep(Callback):
 
     command: ClassVar[tuple[str, ...]] = ()
 
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+    def on_multirun_start(self, config: Any, **_: Any) -> None:
         """Run a grid with plan, a line a cell, result table and list of failures. Of a search say how long it is."""
         if config.hydra.job.config_name != "train":
             return
@@ -338,14 +339,14 @@ class Sweep(Callback):
                 raise Swept from error
             raise Swept
 
-    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+    def on_multirun_end(self, config: Any, **_: Any) -> None:
         """Of a search say where its best settings are kept."""
         best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
         if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
             print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)
 
 
-def run_grid(config: DictConfig, command: Sequence[str]) -> None:
+def run_grid(config: Any, command: Sequence[str]) -> None:
     """Run all cells of a grid, a composed ``train.yaml`` with Hydra's settings; metrics.json quotes the command."""
     before = HydraConfig.instance().cfg
     HydraConfig.instance().set_config(config)  # where launch() looks for the verb's hydra.… settings
@@ -360,22 +361,21 @@ def run_grid(config: DictConfig, command: Sequence[str]) -> None:
         raise failure
 
 
-def grid(config: DictConfig) -> list[PlannedCell]:
+def grid(config: Any) -> list[PlannedCell]:
     """The cells of a grid, in the order in which Hydra would run them."""
     given = [f"{name}={value}" for name, value in (config.hydra.sweeper.params or {}).items()]
     overrides: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*given, *overrides]), max_batch_size=None)
-    composed: dict[tuple[str, ...], DictConfig] = {}
+    composed: dict[tuple[str, ...], dict[str, Any]] = {}
     result = []
     for job in jobs:
         seed = [override for override in job if override.startswith("seed=")]
         rest = tuple(override for override in job if override not in seed)
         if rest not in composed:  # once for all seeds: it takes its time
-            composed[rest] = compose("train", rest)
-        one = composed[rest].copy()
-        one.merge_with_dotlist(seed)
-        result.append(PlannedCell(one.method, one.seed, tuple(job), to_builtin(one)))
+            composed[rest] = to_builtin(compose("train", rest))
+        one = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
+        result.append(PlannedCell(one["method"], one["seed"], tuple(job), one))
     return one_each(told_apart(result))
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from domadapt.cli.verbs import JSON_LINES, column, file_ending, loaded
+from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
@@ -36,7 +36,7 @@ FEW = 30  # labelled texts below which an interval says little
 SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their characters, and those of a span in a list
 
 
-def score(cfg: DictConfig) -> str:
+def score(cfg: Settings) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
     (folder, *other), path = _folders(cfg, "model", "baseline"), Path(str(cfg.input))
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
@@ -77,10 +77,10 @@ def score(cfg: DictConfig) -> str:
     return "\n".join(lines)
 
 
-def _folders(cfg: DictConfig, *names: str) -> list[Path]:
+def _folders(cfg: Settings, *names: str) -> list[Path]:
     """Of the models that are named, once their descriptions are read, and ``output`` would overwrite no file."""
     file_ending(cfg.output, "score" if "baseline" in names else "compare", *JSON_LINES)
-    folders = [model_folder(str(cfg[name])) for name in names if cfg[name] is not None]
+    folders = [model_folder(str(model)) for name in names if (model := getattr(cfg, name)) is not None]
     for folder in folders:
         read_description(folder)
     refuse_overwriting(cfg.output, [Path(str(cfg.input)), *(file for folder in folders for file in folder.rglob("*"))])
@@ -164,7 +164,7 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
     return row
 
 
-def compare(cfg: DictConfig) -> str:
+def compare(cfg: Settings) -> str:
     """What two models label differently in the same texts; ``output`` takes every such text."""
     folders, models, warnings = _folders(cfg, "model", "other"), list["Model"](), Counter[str]()
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
@@ -221,7 +221,7 @@ UNSURE = 3  # words that a text's uncertainty is the mean of: most words of any 
 LEAST = 1e-3  # of a text that the model is sure of, and of one that lies where another does
 
 
-def sample(cfg: DictConfig) -> str:
+def sample(cfg: Settings) -> str:
     """Write the chosen texts, with places for labels, and a prompt with examples in the user's own style."""
     in_range("count", cfg.count, 1)
     file_ending(cfg.output, "sample", *JSON_LINES)

@@ -164,8 +164,11 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
 
 def call(verb: str, cfg: Any, overrides: list[str]) -> object:
     """Run a verb's function and print the text that it returns; another result is what a sweeper searches by."""
+    from domadapt.config.compose import settings
+
     function = getattr(import_module(VERBS[verb]), verb)
-    result: object = function(cfg, overrides) if verb in ("train", "benchmark") else function(cfg)
+    asked = cfg if verb == "train" else settings(cfg)
+    result: object = function(asked, overrides) if verb in ("train", "benchmark") else function(asked)
     if not isinstance(result, str):
         return result
     print(result)

@@ -10,9 +10,7 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-
-from domadapt.config.compose import make, to_builtin
+from domadapt.config.compose import Settings, make
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
@@ -43,7 +41,7 @@ CACHED = {  # a kind of what is cached: how the names of its files or folders be
 }
 
 
-def train(cfg: DictConfig, overrides: list[str]) -> float | None:
+def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
@@ -55,9 +53,10 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
 
     folder = run_folder(cfg)
     if (metrics := finished(folder, cell_key(cfg))) is None:
+        from domadapt.training.build import run_config
         from domadapt.training.cell import train as run
 
-        metrics = run(cfg)
+        metrics = run(run_config(cfg))
     if searching():  # a target score on the screen would lead the next choice of settings
         print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
     elif metrics["target_test"] is None and (card := read_card(folder, metrics["key"])) is not None:
@@ -71,7 +70,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     return objective(typed(metrics))
 
 
-def predict(cfg: DictConfig) -> None:
+def predict(cfg: Settings) -> None:
     """Label a file, or one text, and write a JSON object a line, or a table."""
     if (cfg.input is None) == (cfg.text is None):
         given = "neither" if cfg.text is None else "both"
@@ -117,16 +116,16 @@ def predict(cfg: DictConfig) -> None:
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_length", file=sys.stderr)
 
 
-def parse(cfg: DictConfig) -> None:
+def parse(cfg: Settings) -> None:
     """Parse files into the cache, and into a CoNLL-U file if one is asked for; prints what was done."""
     if not isinstance(cfg.processes, int) or cfg.processes < 1:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
     file_ending(cfg.output, "parse", ".conllu", ".conll .txt")
-    paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
+    paths = list(cfg.input) if isinstance(cfg.input, list) else [cfg.input]
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
-    refuse_overwriting(cfg.output, [_file(path) for path in (*paths, OmegaConf.select(cfg, "parser.path"))])
+    refuse_overwriting(cfg.output, [_file(path) for path in (*paths, cfg.parser.get("path"))])
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
@@ -135,7 +134,7 @@ def parse(cfg: DictConfig) -> None:
     from domadapt.syntax.parser import warn_of_parses
     from domadapt.syntax.two_parsers import one_parser
 
-    parses = ParseCache(make(one_parser(cfg.parser)), folder_of(cfg, "cache"))
+    parses = ParseCache(make(one_parser(cfg.parser)), folder_of(vars(cfg), "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
     count = words = 0
@@ -157,7 +156,7 @@ def parse(cfg: DictConfig) -> None:
     print(message, file=sys.stderr if cfg.output == STDIN else None)
 
 
-def serve(cfg: DictConfig) -> None:
+def serve(cfg: Settings) -> None:
     folder = model_folder(str(cfg.model))
     least(cfg.threshold, read_description(folder).names)
     if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
@@ -167,7 +166,7 @@ def serve(cfg: DictConfig) -> None:
     run(folder, str(cfg.host), cfg.port, cfg.threshold, cfg.trust_code)
 
 
-def export(cfg: DictConfig) -> str:
+def export(cfg: Settings) -> str:
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(model_folder(str(cfg.model)))
@@ -176,7 +175,7 @@ def export(cfg: DictConfig) -> str:
     from domadapt.inference.export import export as run
     from domadapt.inference.model_card import pipeline_call
 
-    texts, smaller = None, {name: cfg[name] for name in ("layers", "prune_heads", "distil_epochs")}
+    texts, smaller = None, {name: getattr(cfg, name) for name in ("layers", "prune_heads", "distil_epochs")}
     if cfg.input is not None:
         most = None if cfg.vocabulary == "corpus" or cfg.layers or cfg.prune_heads else COMPARED
         stream = open_texts(str(cfg.input), None, warnings := Counter[str](), column(cfg))[1]
@@ -190,7 +189,7 @@ def export(cfg: DictConfig) -> str:
     return "\n".join([f"{cfg.to}: {cfg.format}; {use}", *measured])
 
 
-def guide(cfg: DictConfig) -> str:
+def guide(cfg: Settings) -> str:
     """Write a copy of a span model that decodes by the target's guidelines, as a person states them."""
     folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
     known = read_description(folder).task.get("types")
@@ -199,10 +198,10 @@ def guide(cfg: DictConfig) -> str:
         raise ValueError(f"to={to}: lies in the model's folder {folder}; give one beside it")
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
-    types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, ListConfig) else [cfg.types]
+    types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, list) else [cfg.types]
     if not types or not {*types} <= {*known}:
         raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
-    settings = {name: value for name, value in to_builtin(cfg).items() if name not in ("model", "to", "types")}
+    settings = {name: value for name, value in vars(cfg).items() if name not in ("model", "to", "types")}
     if not any(value for name, value in settings.items() if name != "degree_words_in_opinion"):
         raise ValueError("no guideline: give terms, not_terms, degree_words or terms_need_opinion")
     if (cfg.degree_words or cfg.terms_need_opinion) and len(types) == len(known):
@@ -215,7 +214,7 @@ def guide(cfg: DictConfig) -> str:
     return f"{told}; what they change: domadapt compare {model} {shown} input=FILE"
 
 
-def audit(cfg: DictConfig) -> str:
+def audit(cfg: Settings) -> str:
     check_data(cfg.data)
     from domadapt.auditing.audit import text_audit
 
@@ -223,7 +222,7 @@ def audit(cfg: DictConfig) -> str:
     return text if cfg.output is None else f"{text}\n\nwritten to {cfg.output}"
 
 
-def audited(cfg: DictConfig) -> "Audit":
+def audited(cfg: Settings) -> "Audit":
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
     from domadapt.auditing.audit import audit, write_audit
 
@@ -231,15 +230,15 @@ def audited(cfg: DictConfig) -> "Audit":
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     file_ending(cfg.output, "audit", ".json", "")
     domains = make(cfg.data)
-    refuse_overwriting(cfg.output, files_named(to_builtin(cfg.data)))
-    task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
+    refuse_overwriting(cfg.output, files_named(cfg.data))
+    task = getattr(cfg, "task", None)  # auto: look at whatever is annotated
     found = audit(domains, None if task is None or task.get("_target_") == AUTO else make(task).kind, cfg.seed)
     if cfg.output is not None:
-        write_audit(found, str(cfg.output), to_builtin(cfg))
+        write_audit(found, str(cfg.output), vars(cfg))
     return found
 
 
-def analyze(cfg: DictConfig) -> str:
+def analyze(cfg: Settings) -> str:
     """Write analysis.html and analysis.json; returns the least of what is in them, and where they are."""
     model = str(cfg.model)
     if str(read_description(model_folder(model)).backbone.get("_target_", "")).endswith("BiLSTM"):
@@ -247,8 +246,8 @@ def analyze(cfg: DictConfig) -> str:
     from domadapt.reporting.frames import named_file  # loads SciPy
 
     for name, from_ in LEAST.items():
-        if type(cfg[name]) is not int or not from_ <= cfg[name] < 2**32:
-            raise ValueError(f"{name}={cfg[name]!r}: expected a whole number from {from_}")
+        if type(value := getattr(cfg, name)) is not int or not from_ <= value < 2**32:
+            raise ValueError(f"{name}={value!r}: expected a whole number from {from_}")
     output = named_file(cfg.output, "analysis", (".html", ".htm"))
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
@@ -256,11 +255,11 @@ def analyze(cfg: DictConfig) -> str:
 
     started = time.perf_counter()
     domains = make(cfg.data)
-    read = [*files_named(to_builtin(cfg.data)), *model_folder(model).rglob("*")]
+    read = [*files_named(cfg.data), *model_folder(model).rglob("*")]
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)
-    parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
+    parser = make_parser(cfg.parser, domains, folder_of(vars(cfg), "cache"))
     try:
         sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
         studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
@@ -274,9 +273,9 @@ def analyze(cfg: DictConfig) -> str:
     return "\n".join([*lines(analysis, studied), where])
 
 
-def report(cfg: DictConfig) -> str:
+def report(cfg: Settings) -> str:
     """Write report.html, and what goes beside it; returns its path."""
-    given = cfg.runs if isinstance(cfg.runs, ListConfig) else [cfg.runs]
+    given = cfg.runs if isinstance(cfg.runs, list) else [cfg.runs]
     refuse_missing(Path(path) for path in given if isinstance(path, str))
     from domadapt.reporting.report import report as run
 
@@ -284,9 +283,9 @@ def report(cfg: DictConfig) -> str:
     return str(run(cfg.runs, cfg.output, [*formats] if formats else None, cfg.audit, cfg.baseline))
 
 
-def cache(cfg: DictConfig) -> str:
+def cache(cfg: Settings) -> str:
     """A line a kind of what is cached, with its size; kinds named by ``clear`` are removed."""
-    folder, named = folder_of(cfg, "cache"), cfg["clear"]
+    folder, named = folder_of(vars(cfg), "cache"), cfg.clear
     clear = [*CACHED] if named == "all" else [named] if isinstance(named, str) else list(named or ())
     if unknown := [kind for kind in clear if kind not in CACHED]:
         raise ValueError(f"clear={unknown}: expected all, or some of {', '.join(CACHED)}")
@@ -303,17 +302,17 @@ def cache(cfg: DictConfig) -> str:
     return "\n".join([*lines, f"  {'left':10} {'':12} {total / 1e6:9.1f} MB"])
 
 
-def loaded(cfg: DictConfig, folder: Path) -> "Model":
+def loaded(cfg: Settings, folder: Path) -> "Model":
     """The model of a folder whose description has been read, once the settings can't be wrong."""
-    check_choices(cfg)
+    check_choices(vars(cfg))
     from domadapt.inference.model import load
 
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
-def column(cfg: DictConfig) -> tuple[str, ...]:
+def column(cfg: Settings) -> tuple[str, ...]:
     """The column that holds the text, or the two of a pair, if any is named; a header that is a number comes as one."""
-    given = cfg.column if isinstance(cfg.column, ListConfig) else [] if cfg.column is None else [cfg.column]
+    given = cfg.column if isinstance(cfg.column, list) else [] if cfg.column is None else [cfg.column]
     if len(given) > 2:
         raise ValueError(f"column={list(given)}: expected one, or the two that hold a pair of texts")
     return tuple(map(str, given))

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hydra
@@ -43,6 +44,16 @@ def to_builtin(cfg: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration as plain dicts and lists; one that is so already as it is."""
     result: Any = OmegaConf.to_container(cfg, resolve=True) if isinstance(cfg, DictConfig) else cfg
     return {str(key): value for key, value in result.items()}
+
+
+class Settings(SimpleNamespace):
+    """What a verb is asked for: the settings of its composed yaml as attributes, groups and lists as plain ones."""
+
+
+def settings(cfg: DictConfig) -> Settings:
+    """A verb's composed configuration, resolved; one that is not set raises ``MissingMandatoryValue``."""
+    values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    return Settings(**values)
 
 
 def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:

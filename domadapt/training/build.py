@@ -1,6 +1,6 @@
 """From a configuration, a composed ``train.yaml``, to a session: problem, encoder, methods, validators.
 
-Past this file no configuration travels. What is wrong with it is told with its value, what was expected and the fix.
+Past this file no composed configuration travels. What is wrong with it is told with its value, what was expected and the fix.
 """
 
 import logging
@@ -27,7 +27,7 @@ from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.models.pretrained import MINILM
-from domadapt.runs.key import folder_of, run_folder
+from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
@@ -36,11 +36,21 @@ from domadapt.syntax.trees import relation_vocabulary
 from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
-from domadapt.training.options import read_options
+from domadapt.training.options import RunConfig, read_options
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
+
+
+def run_config(cfg: Any) -> RunConfig:
+    """A composed ``train.yaml`` as a run that is asked for."""
+    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
+
+
+def source_only_run(config: RunConfig) -> RunConfig | None:
+    """The run on the source alone that this one learns from; None where no method reads it."""
+    return None if (before := source_only(config.composed)) is None else run_config(before)
 
 
 def source_only(cfg: DictConfig) -> DictConfig | None:
@@ -242,8 +252,9 @@ def make_validators(cfg: DictConfig) -> Iterator[Validator]:
     yield from (Validator(name) for name in NAMES if name != first.name)
 
 
-def check_parts(cfg: DictConfig) -> None:
+def check_parts(values: Mapping[str, Any]) -> None:
     """Make what is made quickly, to see what is wrong: options, methods, validators, problem; not the backbone."""
+    cfg = OmegaConf.create({**values})
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
     read_options(cfg)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
-from domadapt.config.compose import to_builtin
 from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
@@ -24,7 +22,7 @@ from domadapt.inference.model import save_model, span_row
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
-from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
+from domadapt.runs.key import files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
@@ -34,7 +32,7 @@ from domadapt.training import build
 from domadapt.training.card import audit_own_files, label_target, leave_card, score_warnings, write_predictions
 from domadapt.training.distributed import reproducible, settings_of_torch
 from domadapt.training.epochs import Epochs, fit
-from domadapt.training.options import RunConfig, read_options
+from domadapt.training.options import RunConfig
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.redact import command_line, redacted, struck
@@ -51,18 +49,17 @@ FOLDERS = {
 }
 
 
-def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
-    """Train, select and test a composed ``train.yaml``; go on from the last checkpoint of a run that was killed.
+def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
+    """Train, select and test one run; go on from the last checkpoint of a run that was killed.
 
     What ``metrics.json`` holds; a finished run is not repeated. If another process runs this cell, ``wait`` for its
     result, or raise :class:`Busy`, as a benchmark does; its failures keep their folders, those of one run do not.
     """
-    folder = run_folder(cfg)
-    config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), folder, cfg)
+    folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
-    if (before := build.source_only(cfg)) is not None and finished(run_folder(before), cell_key(before)) is None:
-        build.refuse_early(cfg)
+    if (before := build.source_only_run(config)) is not None and finished(before.folder, before.key) is None:
+        build.refuse_early(config.composed)
         log.info("two networks are trained: first the source-only one, then the adapted one")
         train(before)
     for name in FILES:

@@ -14,7 +14,7 @@ from domadapt.config.overrides import quoted
 from domadapt.data.files import saved
 from domadapt.data.records import Record, Span
 from domadapt.inference.model import Model, load
-from domadapt.runs.key import run_folder
+from domadapt.training.build import run_config
 from domadapt.training.cell import train
 
 
@@ -66,9 +66,9 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
-            cfg = compose("train", settings)
-            self.metrics_: dict[str, Any] = train(cfg)
-            self.model_ = load(run_folder(cfg), str(cfg.trainer.device), str(cfg.trainer.precision))
+            config = run_config(compose("train", settings))
+            self.metrics_: dict[str, Any] = train(config)
+            self.model_ = load(config.folder, config.options.device, config.options.precision)
         return self
 
     def predict(self, X: Iterable[str]) -> Any:
