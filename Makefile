@@ -12,8 +12,10 @@ FOUND = $(shell for p in $(PYTHONS); do t=$$($$p -c '$(TELL)' 2>/dev/null) && ec
 NONE = needs CPython 3.11 to 3.14, 64 bit, with venv; found $(or $(FOUND),no Python); install one, or make PYTHON=FILE
 VENV := .venv
 BIN := $(VENV)/bin
-# Wheels of everything, even by an old pip without the package `wheel`.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --use-pep517 -c constraints.txt
+# Wheels of everything, even by an old pip without the package `wheel`. What is imported is compiled then: half a minute
+# less than compiling all that is installed.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --use-pep517 --no-compile -c constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 # Where `make parser` finds a treebank of Universal Dependencies, where it writes, and the treebank's language.
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
