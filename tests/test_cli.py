@@ -220,6 +220,8 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     assert {row["id"] for row in table if row["truncated"]} == {"input/my:4"}
     _, err = command("predict", f"model={run_folder}", "input=my.txt", "output=new", code=2)
     assert "output=new: is a folder; name a file in it" in err
+    _, err = command("predict", f"model={run_folder}", "text=A lens.", "column=text", code=2)
+    assert "column=text: goes with input=FILE; text= is one text" in err
 
 
 ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is ${oc.env:WANDB_API_KEY}", "???"]

@@ -353,6 +353,10 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     objects = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert sum({"label", "spans"} & row.keys() != set() for row in objects) == 10 and len(objects) == 17
     assert "is there already, and may hold labels" in command(*asked, code=2)[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domadapt.cli.labelling.MOST", 9)
+        out, _ = command(*asked[:-1], f"output={folder}/few.jsonl", "count=7")
+    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 times)" in out
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out

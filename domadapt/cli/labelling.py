@@ -238,7 +238,10 @@ def sample(cfg: Settings) -> str:
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")
     warnings = Counter[str]()
-    given = list(islice(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1], MOST))
+    given = list(islice(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1], MOST + 1))
+    if len(given) > MOST:
+        warnings[f"{MOST} texts are read, and the rest of the file is not"] += 1
+        given = given[:MOST]
     texts = list({identity(text.text): text for text in given}.values())
     if len(texts) < len(given):
         warnings["copy of another text, left out"] = len(given) - len(texts)

@@ -77,6 +77,8 @@ def predict(cfg: Settings) -> None:
         raise ValueError(f'expected a file of texts, input=FILE, or one text, text="One text."; got {given}')
     if cfg.input is not None and cfg.text_pair is not None:
         raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
+    if cfg.text is not None and cfg.column is not None:
+        raise ValueError(f"column={cfg.column}: goes with input=FILE; text= is one text")
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
@@ -169,8 +171,8 @@ def serve(cfg: Settings) -> None:
 def export(cfg: Settings) -> str:
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
-    description = read_description(model_folder(str(cfg.model)))
-    free_folder(Path(str(cfg.to)))
+    description = read_description(folder := model_folder(str(cfg.model)))
+    free_folder(Path(str(cfg.to)), folder)
     from domadapt.inference.export import COMPARED
     from domadapt.inference.export import export as run
     from domadapt.inference.model_card import pipeline_call
@@ -193,9 +195,7 @@ def guide(cfg: Settings) -> str:
     """Write a copy of a span model that decodes by the target's guidelines, as a person states them."""
     folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
     known = read_description(folder).task.get("types")
-    free_folder(to)
-    if folder.resolve() in to.resolve().parents:
-        raise ValueError(f"to={to}: lies in the model's folder {folder}; give one beside it")
+    free_folder(to, folder)
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, list) else [cfg.types]

@@ -48,7 +48,10 @@ def read(
     file = open_file(path, domain, labelled, content, columns)
     first_line: dict[str, int] = {}
     records: list[Record] = []
-    for line, record in FORMATS[choose(path, file.text[:HEAD], format)].read(file):
+    name = choose(path, file.text[:HEAD], format)
+    if name == "plain_text":
+        _refuse_columns(path, [own for own, *others in (columns or {}).values() if not others])  # not of the other side
+    for line, record in FORMATS[name].read(file):
         if not record.text.strip():
             file.warnings["blank text, dropped"] += 1
             continue
@@ -66,6 +69,12 @@ def read(
     if labelled and all(record.label is None and record.spans is None for record in records):
         file.warnings["labels asked for, record has none"] += len(records)
     return Corpus(tuple(records), file.warnings)
+
+
+def _refuse_columns(path: Path, columns: Sequence[str]) -> None:
+    if columns:
+        fix = "leave it out, or say which format has them: format=delimited"
+        raise DataError(Location(path), "column", columns[0], "none, as plain text has no columns", fix)
 
 
 def choose(path: Path, head: str, format: str | None) -> str:
@@ -561,10 +570,8 @@ def open_texts(
             named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
             name = format if packed else choose(named, text, format)
-            if name == "plain_text" and column:
-                fix = "leave it out, or say format=delimited"
-                raise DataError(Location(path), "column", column[0], "none, as plain text has no columns", fix)
             if name == "plain_text" and not packed:
+                _refuse_columns(path, column)
                 if file.seekable() and not stdin:
                     blocks = iter(lambda: file.read(1 << 20), b"")
                     lines = sum(block.count(b"\n") for block in chain([head], blocks))

@@ -153,7 +153,9 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
 
 
-def free_folder(to: Path) -> None:
-    """Refuse to write over somebody's files."""
+def free_folder(to: Path, model: Path) -> None:
+    """Refuse to write over somebody's files, or into the folder of the model."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")
+    if model.resolve() in to.resolve().parents:
+        raise ValueError(f"to={to}: lies in the model's folder {model}; give one beside it")

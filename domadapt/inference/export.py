@@ -166,7 +166,7 @@ def export(
     if (vocabulary == "corpus" or less) and texts is None:
         raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
     to, folder, onnx = Path(to), model_folder(model), format != "hf"
-    free_folder(to)
+    free_folder(to, folder)
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)

@@ -7,6 +7,7 @@ or, for a file with one text a line, of pairs two with a tab between:
 ``python onnx_model.py < texts.txt > predictions.jsonl``.
 """
 
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -136,7 +137,7 @@ def softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 
 if __name__ == "__main__":
-    lines = [line.rstrip("\r\n") for line in sys.stdin]
+    lines = [line.rstrip("\r\n") for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")]
     model = OnnxModel()
     for line, prediction in zip(lines, model([line.split("\t") if model.pairs else line for line in lines])):
         print(json.dumps({"text": line, **prediction}, ensure_ascii=False))

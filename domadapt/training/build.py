@@ -1,6 +1,6 @@
 """From a configuration, a composed ``train.yaml``, to a session: problem, encoder, methods, validators.
 
-Past this file no composed configuration travels. What is wrong with it is told with its value, what was expected and the fix.
+Past this file travels no composed configuration. What is wrong is told with its value, what was expected and the fix.
 """
 
 import logging

@@ -340,6 +340,9 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("review\nFast.\n")
     with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
         open_texts(tmp_path / "a.txt", None, Counter(), ["review"])
+    with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
+        read(tmp_path / "a.txt", domain="a", columns={"text": ("review",)})
+    read(tmp_path / "a.txt", domain="a", columns={"text": ("review", "text")})  # as the other side's are called
     assert [text.text for text in open_texts(tmp_path / "a.txt", "delimited", Counter(), ["review"])[1]] == ["Fast."]
 
 

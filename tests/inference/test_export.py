@@ -399,6 +399,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
         domadapt.guide(tiny_run, tmp_path / "other", term=["lens"])
     with pytest.raises(ValueError, match="lies in the model's folder"):
         domadapt.guide(tmp_path / "guided", tmp_path / "guided" / "encoder" / "other", terms=["lens"])
+    with pytest.raises(ValueError, match="lies in the model's folder"):
+        export(tmp_path / "guided", tmp_path / "guided" / "other")
     same_words = {"types": ["aspect"], "terms": ["lens", "the strap"], "not_terms": ["number"]}
     assert domadapt.guide(tiny_run, tmp_path / "other", **same_words).predict(TEXTS) == model.predict(TEXTS)
     found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
