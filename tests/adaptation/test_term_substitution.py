@@ -56,7 +56,7 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
     for term in (True, False):
         pool, q = method.pools[term, False], method.q if term else 1 - method.q
         weights = {
-            n: len(method.uses[p]) ** term_substitution.POWER * (term_substitution.LEAST_BELIEF + float(q[n]))
+            n: len(method.uses[p]) ** term_substitution.POWER * (term_substitution.LEAST + float(q[n]))
             for n, p in enumerate(method.phrases)
             if not p.plural and (term or " " not in p.words)
         }
@@ -78,14 +78,14 @@ def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monke
     again = made(tmp_path)
     again.recall(method.memory())
     assert again.pools[True, False].sums == method.pools[True, False].sums
-    without = made(tmp_path, "adaptation.term_substitution.belief=false")
+    without = made(tmp_path, "adaptation.term_substitution.predicted_terms=false")
     without.after_epoch(0)
     assert without.q is None and "target" not in without.reads
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.data())
-def test_beliefs_against_a_loop(data: Any) -> None:
+def test_term_probabilities_against_a_loop(data: Any) -> None:
     names = data.draw(st.lists(st.sampled_from(["life", "battery life", "zoom", "long life"]), min_size=1, unique=True))
     known = [Phrase(name, False) for name in names]
     uses: dict[Phrase, list[Use]] = {}
@@ -98,7 +98,7 @@ def test_beliefs_against_a_loop(data: Any) -> None:
     means = {p: [np.mean([*read.values()]) for use in own if (read := words.get(use.text))] for p, own in uses.items()}
     every = [value for own in means.values() for value in own]
     of_all = float(np.mean(every)) if every else 0.0
-    for phrase, found in zip(known, term_substitution.believed(known, uses, words).tolist(), strict=True):
+    for phrase, found in zip(known, term_substitution.term_probabilities(known, uses, words).tolist(), strict=True):
         beside = [v for p in known if p.words.split()[-1] == phrase.words.split()[-1] for v in means[p]]
         of_head = (sum(beside) + SHRINKAGE * of_all) / (len(beside) + SHRINKAGE)
         own = means[phrase]

@@ -9,9 +9,9 @@ A phrase x is drawn for a term by
 
 .. math:: \text{count}(x)^{.75} \, (.02 + q(x)),
 
-and for another noun with 1 - q(x) in place of q(x). After each epoch, with ``belief``, the network reads the target:
-q(x) is the mean over the uses of x of the probability that its words are in terms, shrunk by three uses towards the
-mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant.
+and for another noun with 1 - q(x) in place of q(x). After each epoch, with ``predicted_terms``, the network reads the
+target: q(x) is the mean over the uses of x of the probability that its words are in terms, shrunk by three uses towards
+the mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant.
 
 Terms and other nouns are replaced as often: replacing others less often raises recall and costs more precision, and
 replacing them alone teaches that nothing of the target is a term. Where several span types are mostly nouns and a noun
@@ -42,7 +42,7 @@ from domadapt.utils.pairs import parts
 
 log = logging.getLogger(__name__)
 POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
-LEAST_BELIEF = 0.02  # so that any phrase may still come
+LEAST = 0.02  # so that any phrase may still come
 SHRINKAGE = 3.0  # uses
 TELLS = 0.5  # agreement from which on a noun tells its type: half of the way from chance to always
 TELLING, MET = 0.6, 5  # of the way from a class's own share to always: then a noun goes with it; and its least uses
@@ -78,17 +78,22 @@ class TermSubstitution(Method):
     augments = True
 
     def __init__(
-        self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, whole_texts: bool
+        self,
+        sentence_share: float,
+        term_probability: float,
+        noun_probability: float,
+        predicted_terms: bool,
+        whole_texts: bool,
     ) -> None:
         super().__init__()
         in_range("term_substitution.sentence_share", sentence_share, 0.0, 1.0)
         in_range("term_substitution.term_probability", term_probability, 0.0, 1.0)
         in_range("term_substitution.noun_probability", noun_probability, 0.0, 1.0)
-        one_of("term_substitution.belief", belief, True, False)
+        one_of("term_substitution.predicted_terms", predicted_terms, True, False)
         one_of("term_substitution.whole_texts", whole_texts, True, False)
-        self.sentence_share, self.belief = sentence_share, belief
+        self.sentence_share, self.predicted_terms = sentence_share, predicted_terms
         self.term_probability, self.noun_probability = term_probability, noun_probability
-        self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
+        self.reads = frozenset({"corpus_parses", *(["target"] if predicted_terms else [])})
         self.tasks = frozenset({"token", *(["sequence"] if whole_texts else [])})
         self.kinds: frozenset[str] = frozenset()
         self.q: Tensor | None = None  # (phrases,) None before the target has been read
@@ -124,14 +129,14 @@ class TermSubstitution(Method):
         return {f"term_substitution/{name}": count for name, count in counts.items()}
 
     def _fill(self) -> None:
-        """Pools to draw from, by what the network believes now."""
+        """Pools to draw from, by what the network predicts now."""
         counts = np.array([len(self.uses[phrase]) for phrase in self.phrases], dtype=np.float64) ** POWER
         q = None if self.q is None else self.q.numpy()
         self.pools: dict[tuple[bool, bool], Pool] = {}
         for term, plural in itertools.product((False, True), (False, True)):
-            believed = np.ones(len(counts)) if q is None else LEAST_BELIEF + (q if term else 1 - q)
+            likely = np.ones(len(counts)) if q is None else LEAST + (q if term else 1 - q)
             fits = [p.plural == plural and (term or " " not in p.words) for p in self.phrases]
-            self.pools[term, plural] = Pool(np.flatnonzero(fits), (counts * believed)[fits])
+            self.pools[term, plural] = Pool(np.flatnonzero(fits), (counts * likely)[fits])
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
@@ -164,12 +169,12 @@ class TermSubstitution(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Read the target: where does each phrase belong?"""
-        if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
+        if not (self.predicted_terms and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
             return
         own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
         read = {text: (one.words, one.rows[:, own].exp().sum(1)) for text, one in self.session.readings.now().items()}
         words = {text: dict(zip(numbers, sums.tolist(), strict=True)) for text, (numbers, sums) in read.items()}
-        self.q = believed(self.phrases, self.uses, words)
+        self.q = term_probabilities(self.phrases, self.uses, words)
         self._fill()
 
     def memory(self) -> dict[str, Any]:
@@ -220,13 +225,13 @@ def spelling(uses: Sequence[Use], texts: Sequence[Text], parses: Sequence[Parse]
     return max(inside, key=lambda form: (inside[form], form)) if inside else written(uses[0], texts, parses).lower()
 
 
-def believed(
+def term_probabilities(
     phrases: Sequence[Phrase], uses: Mapping[Phrase, Sequence[Use]], words: Mapping[int, Mapping[int, float]]
 ) -> Tensor:
     """(phrases,) mean probability of each phrase, shrunk; ``words``: of each word that was read, by number, by text.
 
     >>> one, two = Phrase("battery life", False), Phrase("life", False)
-    >>> believed([one, two], {one: [Use(0, 0, 2)], two: []}, {0: {0: 1.0, 1: 0.5}}).tolist()
+    >>> term_probabilities([one, two], {one: [Use(0, 0, 2)], two: []}, {0: {0: 1.0, 1: 0.5}}).tolist()
     [0.75, 0.75]
     """
     import torch
