@@ -295,6 +295,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         rows = [{name: row[name] for name in ("id", "domain", "text", "spans")} for row in records("camera", 24)]
         write_jsonl(folder / "labelled.jsonl", rows)
     write_texts(folder / "new.txt", records("laptop", 60, 5))
+    with (folder / "new.txt").open("a") as file:
+        file.write(" \n")
     return folder
 
 
@@ -310,7 +312,8 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
-    out, _ = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
+    out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
+    assert (out + err).count("blank text, dropped (1 times)") == 1  # for two networks
     run = folder / "new_adapted"
     assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
     assert not [*(run / "source_only").glob("fifty_to_label.*")]

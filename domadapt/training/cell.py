@@ -128,7 +128,7 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
-        _warn(session.domains.warnings)
+        _warn(session.domains.warnings - _told(config))
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
     options = replace(config.options, regret=config.options.regret and sealed is not None)
@@ -141,6 +141,13 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
         ceiling.made(config.folder)
     return metrics
+
+
+def _told(config: RunConfig) -> Counter[str]:
+    """Warnings of the source-only run, which has told them."""
+    before = build.source_only_run(config)
+    metrics = finished(before.folder, before.key) if before else None
+    return Counter(metrics["counts"]["warnings"] if metrics else {})
 
 
 def learn(
