@@ -307,7 +307,9 @@ def _check_name(name: str, field: str, where: Location) -> None:
 def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
     value = obj.get(name, MISSING)
     if not isinstance(value, str):
-        raise DataError(where, name, value, "a string", f'write it in quotes: "{name}": "..."')
+        missing = value is None or value != value  # as tables write it: null, or not a number
+        fix = f"drop the rows without {name}" if missing else f'write it in quotes: "{name}": "..."'
+        raise DataError(where, name, value, "a string", fix)
     if not value and name != "text":
         raise DataError(where, name, value, "a string that is not empty", "fill it in")
     encodable(value, name, where)

@@ -121,6 +121,8 @@ REFUSED = {
     "empty id": ({**GOOD, "id": ""}, "id is ''; expected a string that is not empty"),
     "no domain": ({"id": "a", "text": "sharp"}, "domain is missing; expected a string"),
     "no text": ({"id": "a", "domain": "camera"}, "text is missing; expected a string"),
+    "a null for a text": ({**GOOD, "text": None}, "text is None; expected a string; drop the rows without text"),
+    "a missing number": ({**GOOD, "text": float("nan")}, "text is nan; expected a string; drop the rows without text"),
     "a number for a label": ({**GOOD, "label": 1}, "label is 1; expected a string"),
     "blank label": ({**GOOD, "label": " "}, "label is ' '; expected a string that is not blank, or null;"),
     "half a domain": (
