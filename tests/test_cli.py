@@ -120,6 +120,9 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["predict", "model=nowhere"], 'or one text, text="One text."; got neither'),
         (["predict", "model=blank.txt", "text=a"], "blank.txt: not a model folder (it is a file)"),
         (["train", ""], "one argument is empty"),
+        (["predict", "model=", "input=FILE"], "model=: is empty: a variable of the shell that is not set?"),
+        (["train", "seed=1,2"], "seed=1,2: one value or a list? One is put into quotes"),
+        (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
@@ -155,6 +158,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["audit", "data=hotel_laptop", "output=a.html"], "output=a.html: audit does not write .html; expected .json"),
         (["adapt"], "expected two files, got none"),
         (["adapt", "a.csv"], "expected two files, got 1"),
+        (["adapt", "-", "-"], "source.path=- and target.path=-: standard input can be read once"),
+        (["audit", "-", "-"], "source.path=- and target.path=-: standard input can be read once"),
         (["adapt", "a.csv", f"source.name={'x' * 300}", "-cd", "."], "expected two files, got 1"),
         (["adapt", "a.csv", "b.txt", "-m", "seed=1,2"], "adapt is one run"),
         (["score", "model=x", "input=y", "output=a.csv"], "score does not write .csv; expected .jsonl (a JSON object"),
@@ -328,7 +333,7 @@ def test_what_is_read_is_not_overwritten(command: Command, case: str) -> None:
     assert before == {path: path.read_bytes() for path in before}
 
 
-@pytest.mark.parametrize("verb", ["predict", "parse"])
+@pytest.mark.parametrize("verb", ["predict", "parse", "score"])
 def test_the_file_behind_standard_input_is_not_overwritten(command: Command, verb: str) -> None:
     """`domadapt predict input=- output=a.txt < a.txt`."""
     name = "a.txt"
@@ -336,13 +341,13 @@ def test_the_file_behind_standard_input_is_not_overwritten(command: Command, ver
     held, file = os.dup(0), os.open(name, os.O_RDONLY)
     os.dup2(file, 0)
     try:
-        model = [f"model={finished('extraction')}"] if verb == "predict" else []
+        model = [f"model={finished('extraction')}"] if verb != "parse" else []
         _, err = command(verb, *model, "input=-", "format=plain_text", f"output={name}", code=2)
     finally:
         os.dup2(held, 0)
         os.close(held)
         os.close(file)
-    assert Path(name).read_text() == "Fast.\n"
+    assert Path(name).read_text() == "Fast.\n" and "which is read; it would be lost" in err
     assert f"output={name}: is /dev/stdin, which is read" in err
 
 

@@ -356,6 +356,13 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     objects = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert sum({"label", "spans"} & row.keys() != set() for row in objects) == 10 and len(objects) == 17
     assert "is there already, and may hold labels" in command(*asked, code=2)[1]
+    span, of_labels = {"start": 0, "end": 4, "type": "x"}, to_label.suffix == ".csv"
+    given = {"spans": [span]} if of_labels else {"label": "x"}  # for a model of the other task
+    other = write_jsonl(folder / "other.jsonl", [{"text": "Fine.", **given}])
+    _, err = command(*asked[:3], f"examples={other}", f"output={folder}/none.jsonl", code=2)
+    assert f"none of its texts has a {'label' if of_labels else 'span'}; expected the model's labelled source" in err
+    command(*asked[:3], f"output={folder}/none.jsonl", "count=2")
+    assert "examples" not in (folder / "none.prompt.txt").read_text(encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.cli.labelling.MOST", 9)
         out, _ = command(*asked[:-1], f"output={folder}/few.jsonl", "count=7")

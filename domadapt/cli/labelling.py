@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from domadapt.cli.verbs import JSON_LINES, column, file_ending, loaded
+from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, loaded
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
@@ -38,7 +38,7 @@ SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their character
 
 def score(cfg: Settings) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
-    (folder, *other), path = _folders(cfg, "model", "baseline"), Path(str(cfg.input))
+    (folder, *other), path = _folders(cfg, "model", "baseline"), file_read(cfg.input)
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
     columns |= {} if cfg.label is None else {"label": (str(cfg.label),)}
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
@@ -83,7 +83,7 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
     folders = [model_folder(str(model)) for name in names if (model := getattr(cfg, name)) is not None]
     for folder in folders:
         read_description(folder)
-    refuse_overwriting(cfg.output, [Path(str(cfg.input)), *(file for folder in folders for file in folder.rglob("*"))])
+    refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in folder.rglob("*"))])
     return folders
 
 
@@ -226,12 +226,13 @@ def sample(cfg: Settings) -> str:
     in_range("count", cfg.count, 1)
     file_ending(cfg.output, "sample", *JSON_LINES)
     folder = model_folder(str(cfg.model))
-    names = read_description(folder).names
-    examples: list[Record] = []
+    about = read_description(folder)
+    names, token, examples = about.names, "types" in about.task, list[Record]()
     if cfg.examples is not None:
         found = read(path := Path(str(cfg.examples)), domain="source").records
-        if not (examples := [r for r in found if r.label is not None or r.spans]):
-            raise ValueError(f"examples={path}: none of its texts has a label or a span; expected your labelled source")
+        if not (examples := [r for r in found if (r.spans if token else r.label is not None)]):
+            what = "a span" if token else "a label"
+            raise ValueError(f"examples={path}: none of its texts has {what}; expected the model's labelled source")
         examples = random.Random(1).sample(examples, min(EXAMPLES, len(examples)))
     output = Path(str(cfg.output))
     for path in (output, output.with_suffix(".prompt.txt")):
@@ -254,7 +255,6 @@ def sample(cfg: Settings) -> str:
         own = np.sort(doubt[rows.texts == text])[-UNSURE:]
         unsure[text] = own.mean() if len(own) else 0.0
     chosen = spread(features, unsure, cfg.count)
-    token = model.session.task.kind == "token"
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
     write_atomic(output, "".join(json_lines({"id": texts[i].id, **apart(texts[i].text), **place} for i in chosen)))
     write_atomic(output.with_suffix(".prompt.txt"), prompt([texts[i] for i in chosen], examples, names, token))
@@ -290,7 +290,7 @@ def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: S
     other = ' "text_pair": "the other text",' if any("text_pair" in apart(t.text) for t in texts) else ""
     what = "mark every span of these types" if token else "give each text one of these labels"
     lines = [
-        f"In the texts below, {what}: {', '.join(names)}. Follow the style of the examples.",
+        f"In the texts below, {what}: {', '.join(names)}.{' Follow the style of the examples.' if examples else ''}",
         f'Answer with one JSON object a line, and nothing else: {{"id": "...", "text": "the text",{other} {form}}}',
         *(["", "Examples:"] if examples else []),
     ]

@@ -147,9 +147,11 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
+    for blank in {f"{name}=" for name in words.FREE_TEXT if name != "text"} & {*arguments} if verb in PLAIN else ():
+        raise ValueError(f"{blank}: is empty: a variable of the shell that is not set?")
     tidy = words.quote if verb in PLAIN else words.lengthen
     if verb in ("train", "benchmark", "audit"):
-        arguments = [verb, *pipe_to_file(arguments[1:])]
+        arguments = [verb, *pipe_to_file(words.positional(verb, arguments[1:]))]
     typed = words.positional(verb, arguments[1:])
     words.check_words(verb, typed)
     if verb == "train":

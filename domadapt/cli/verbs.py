@@ -65,7 +65,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
         from domadapt.reporting.tables import text_table  # loads SciPy
 
         beside = folder / SOURCE_ONLY  # of adapt
-        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
+        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").isfile_read() else []
         print(text_table([{**run, "folder": str(at)} for at, run in [*both, (folder, metrics)]]), flush=True)
     return objective(typed(metrics))
 
@@ -83,7 +83,7 @@ def predict(cfg: Settings) -> None:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    refuse_overwriting(cfg.output, [_file(cfg.input), *folder.rglob("*")])
+    refuse_overwriting(cfg.output, [file_read(cfg.input), *folder.rglob("*")])
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
@@ -127,7 +127,7 @@ def parse(cfg: Settings) -> None:
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
-    refuse_overwriting(cfg.output, [_file(path) for path in (*paths, cfg.parser.get("path"))])
+    refuse_overwriting(cfg.output, [file_read(path) for path in (*paths, cfg.parser.get("path"))])
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
@@ -292,7 +292,7 @@ def cache(cfg: Settings) -> str:
     lines, total = [f"{folder}:"], 0
     for kind, (prefix, about) in CACHED.items():
         entries = [path for path in folder.glob("*") if path.name.lstrip(".").startswith(prefix)]
-        files = [file for entry in entries for file in (entry, *entry.rglob("*")) if file.is_file()]
+        files = [file for entry in entries for file in (entry, *entry.rglob("*")) if file.isfile_read()]
         size = sum(file.stat().st_size for file in files)
         for entry in entries if kind in clear else ():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -355,7 +355,7 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
             yield from csv_lines([[{**row, **line}.get(name, "") for name in header]], delimiter)
 
 
-def _file(given: Any) -> Path:
+def file_read(given: Any) -> Path:
     """What is read; of standard input, the file that the shell has put there."""
     return Path("/dev/stdin" if str(given) == STDIN else str(given or ""))
 

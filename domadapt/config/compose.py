@@ -164,6 +164,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
+    if isinstance(error, HydraException) and (match := re.match(r"Ambiguous value for argument '(.*)'", str(error))):
+        hint = "One is put into quotes: \"setting='a, b'\"; a list into brackets: [a,b]"
+        return f"{match[1]}: one value or a list? {hint}"
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException):

@@ -136,7 +136,7 @@ def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest, paths = list[str](), list[str]()
     for before, argument in zip(("", *arguments), arguments, strict=False):
         value = before in VALUED or before.startswith("--")  # of a flag
-        path = not value and (_exists(argument) or not re.match("[-+~]|.*=", argument, re.DOTALL))
+        path = not value and (_exists(argument) or not re.match("[-+~].|.*=", argument, re.DOTALL))
         (paths if path else rest).append(argument)
     return paths, rest
 

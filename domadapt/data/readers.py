@@ -82,7 +82,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
         if format not in FORMATS:
-            raise DataError(None, "format", format, f"one of {names}", "or None, to look at the file")
+            raise DataError(None, "format", format, f"one of {names}", "delimited is for CSV and TSV, or leave it out")
         return format
     fitting = [name for name, known in FORMATS.items() if known.fits(head)]
     # Text first, then extension: published .txt files hold three formats.

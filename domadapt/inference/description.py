@@ -73,7 +73,7 @@ def read_description(folder: Path) -> Description:
         raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
-        raise ValueError(f"{path}: format {version!r}, this version reads {FORMAT}; train it again, or {AGAIN}")
+        raise ValueError(f"{path}: format {version!r}, this version reads {FORMAT}; {AGAIN}")
     try:
         description = TypeAdapter(Description).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:

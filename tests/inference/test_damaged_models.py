@@ -175,7 +175,7 @@ WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; wh
     "no description": (lambda model: (model / "domadapt.json").write_text("[]"), "domadapt.json"),
     "not even JSON": (lambda model: (model / "domadapt.json").write_text("{"), "domadapt.json: damaged"),
     "deep JSON": (lambda model: (model / "domadapt.json").write_text("[" * 100_000), "domadapt.json: damaged"),
-    "another format": (description(lambda d: d.update(format=1)), "format 1, this version reads 4"),
+    "another format": (description(lambda d: d.update(format=1)), "format 1, this version reads 4; copy the"),
     "a method forgotten": (description(lambda d: d.update(methods={})), METHODS),
     "relations in disorder": (description(lambda d: d["relations"].update(det=99)), "numbered from 1"),
     "more pieces than it reads": (description(lambda d: d.update(max_length=9999)), "max_length=9999"),
