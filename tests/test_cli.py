@@ -121,6 +121,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["predict", "model=blank.txt", "text=a"], "blank.txt: not a model folder (it is a file)"),
         (["train", ""], "one argument is empty"),
         (["predict", "model=", "input=FILE"], "model=: is empty: a variable of the shell that is not set?"),
+        (["adapt", "FILE", "a.txt", "model="], "model=: is empty: a variable of the shell that is not set?"),
         (["train", "seed=1,2"], "seed=1,2: one value or a list? One is put into quotes"),
         (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),

@@ -147,7 +147,7 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
-    for blank in {f"{name}=" for name in words.FREE_TEXT if name != "text"} & {*arguments} if verb in PLAIN else ():
+    for blank in {f"{name}=" for name in words.FREE_TEXT if name != "text"} & {*arguments}:
         raise ValueError(f"{blank}: is empty: a variable of the shell that is not set?")
     tidy = words.quote if verb in PLAIN else words.lengthen
     if verb in ("train", "benchmark", "audit"):

@@ -65,7 +65,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
         from domadapt.reporting.tables import text_table  # loads SciPy
 
         beside = folder / SOURCE_ONLY  # of adapt
-        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").isfile_read() else []
+        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
         print(text_table([{**run, "folder": str(at)} for at, run in [*both, (folder, metrics)]]), flush=True)
     return objective(typed(metrics))
 
@@ -292,7 +292,7 @@ def cache(cfg: Settings) -> str:
     lines, total = [f"{folder}:"], 0
     for kind, (prefix, about) in CACHED.items():
         entries = [path for path in folder.glob("*") if path.name.lstrip(".").startswith(prefix)]
-        files = [file for entry in entries for file in (entry, *entry.rglob("*")) if file.isfile_read()]
+        files = [file for entry in entries for file in (entry, *entry.rglob("*")) if file.is_file()]
         size = sum(file.stat().st_size for file in files)
         for entry in entries if kind in clear else ():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

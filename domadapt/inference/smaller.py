@@ -43,7 +43,8 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
     import transformers
 
     if len(texts) < LEAST:
-        raise ValueError(f"layers, prune_heads: expected {LEAST} texts or more to learn from; got {len(texts)}")
+        more = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
+        raise ValueError(f"layers, prune_heads: {more}; got {len(texts)}")
     whole = stock_model(folder)
     depth = whole.config.num_hidden_layers
     if layers is not None and not 0 < layers < depth:

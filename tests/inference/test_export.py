@@ -265,7 +265,10 @@ def test_what_stays_learns_what_the_whole_model_says() -> None:
         (("layers=9", "input=texts.txt"), "layers=9: expected 1 to 1; the model has 2"),
         (("drop_methods=no",), "drop_methods='no': expected true or false"),
         (("layers=1",), "input=FILE"),
-        (("layers=1", "input=few.txt"), "expected 30 texts or more"),
+        (
+            ("layers=1", "input=few.txt"),
+            "expected 30 texts or more to learn from, beside every tenth, which is held out",
+        ),
         (("prune_heads=0.5", "input=texts.txt"), "add format=onnx"),
         (("prune_heads=1", "input=texts.txt", "format=onnx"), "a number from 0 to 0.9"),
         (("layers=1", "input=texts.txt", "distil_epochs=0"), "a whole number from 1"),
