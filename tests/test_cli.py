@@ -68,6 +68,7 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
         (["serve", "model=nowhere"], "nowhere: not a model folder"),
         (["analyze", "model=nowhere"], "nowhere: not a model folder"),
+        (["analyze", "model=FINISHED", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
         (["report", "nowhere"], "runs=nowhere: no such folder"),
         (["audit", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
         (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
@@ -80,7 +81,8 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
         (tmp_path / name).write_text(f"{header}\nSharp.,5\n", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
     heavy = ("torch", "transformers", "spacy", "sklearn", "pytorch_lightning")
-    done = light(COMMAND, arguments, *heavy, ends=2, cwd=tmp_path, env=env)
+    given = [one.replace("FINISHED", str(finished("classification"))) for one in arguments]
+    done = light(COMMAND, given, *heavy, ends=2, cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and told in done.stderr
     assert (done.stderr.count("\n"), done.stdout) == (1, "")
     assert {path.name for path in tmp_path.iterdir()} == {"no_text.csv", "no_label.csv"}

@@ -243,6 +243,7 @@ def analyze(cfg: Settings) -> str:
     model = str(cfg.model)
     if str(read_description(model_folder(model)).backbone.get("_target_", "")).endswith("BiLSTM"):
         raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
+    check_data(cfg.data)
     from domadapt.reporting.frames import named_file  # loads SciPy
 
     for name, from_ in LEAST.items():

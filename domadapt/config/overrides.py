@@ -170,10 +170,10 @@ def my_files(source: str, target: str) -> list[str]:
 def file_names(source: str, target: str) -> dict[str, str]:
     """What two domains are called that nobody named: as their files, where these tell them apart.
 
-    >>> file_names("x/laptops.csv", "my-cameras.txt"), file_names("a/all.csv", "b/all.txt")
+    >>> file_names("x/laptops.csv", "my-cameras.txt.gz"), file_names("a/all.csv", "b/all.txt")
     ({'source': 'laptops', 'target': 'my-cameras'}, {})
     """
-    names = {"source": Path(source).stem, "target": Path(target).stem}
+    names = {"source": Path(source).name.partition(".")[0], "target": Path(target).name.partition(".")[0]}
     usable = all(re.fullmatch(r"[A-Za-z][\w-]*", name) for name in names.values())
     return names if usable and len({*names.values()}) == 2 else {}
 
