@@ -464,7 +464,11 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("y", "target", "told"),
-    [(["a"], None, "target=None: give texts"), (["a", "b"], TARGET, "X has 1 texts and y 2 entries")],
+    [
+        (["a"], None, "target=None: give texts"),
+        (["a", "b"], TARGET, "X has 1 texts and y 2 entries"),
+        ([float("nan")], TARGET, r"y\[0\] is nan: expected a label of each text"),
+    ],
 )
 def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):

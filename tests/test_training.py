@@ -123,6 +123,9 @@ def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str
 def test_what_is_no_list_of_texts_is_refused(texts: str | list[str], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         domadapt.predict(finished("classification") / "model", texts)
+    for call in (domadapt.train, domadapt.benchmark, domadapt.audit):
+        with pytest.raises(ValueError, match=r"expected a list of settings, such as \['seed=1'\]"):
+            call("seed=1")
 
 
 def test_a_batch_has_a_text_or_more() -> None:

@@ -123,6 +123,8 @@ def initialized() -> Iterator[None]:
 def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
     """Compose the configuration of a verb outside the command line."""
     check_utf8(overrides)
+    if letter := next((one for one in overrides if len(one) == 1), None):  # of a text in place of a list
+        raise ValueError(f"overrides: {letter!r}: expected a list of settings, such as ['seed=1']")
     with initialized():
         try:
             written = hidden([lengthen(override) for override in several_trackers(overrides)])

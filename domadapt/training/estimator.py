@@ -54,6 +54,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if len(texts) != len(given):
             raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
         if self.task == "classification":
+            if (lost := next((i for i, label in enumerate(given) if label is None or label != label), -1)) >= 0:
+                raise ValueError(f"y[{lost}] is {given[lost]}: expected a label of each text; leave out those without")
             self.classes_ = np.unique(given)
             if len({str(label) for label in self.classes_}) < len(self.classes_):
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
