@@ -1,13 +1,12 @@
 r"""Labels of target texts that a large model, or anyone, wrote are learnt softly, for they may be wrong.
 
 A network that was trained on the source alone is one teacher, and each file is another. With :math:`p_{ik}` the
-network's probability of class k of word (or text) i, w its ``network_weight``, F files, :math:`y_{fik}` 1 where file f
-says k, and :math:`c_{fi}` its confidence (1 where the file says none),
+network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1 where file f says k, and
+:math:`c_{fi}` its confidence (1 where the file says none),
 
-.. math:: q_{ik} = \frac{1}{w + F} \Big(w\, p_{ik} + \sum_f c_{fi}\, y_{fik} + (1 - c_{fi})\, p_{ik}\Big)
+.. math:: q_{ik} = \frac{1}{1 + F} \Big(p_{ik} + \sum_f c_{fi}\, y_{fik} + (1 - c_{fi})\, p_{ik}\Big)
 
-is sharpened and learnt beside the source, with a cross entropy. No target label is read: files hold estimates. A
-network that misses much is sure of it: the model then misses as much, unless w is small.
+is sharpened and learnt beside the source, with a cross entropy. No target label is read: files hold estimates.
 
 Costs a pass of the source-only network over the target, and a step on ``batch_size`` texts beside each on the source.
 Fails where network and files err alike.
@@ -42,17 +41,16 @@ class ExternalLabels(Method):
 
     reads = frozenset({"target", "source_only"})
 
-    def __init__(self, path: str | Sequence[str] | None, network_weight: float, batch_size: int, weight: float) -> None:
+    def __init__(self, path: str | Sequence[str] | None, batch_size: int, weight: float) -> None:
         super().__init__({"external_labels": weight})
         in_range("external_labels.batch_size", batch_size, 1)
-        in_range("external_labels.network_weight", network_weight, 1e-3, 1e3)
         if not path:
             raise ValueError(
                 f"external_labels.path={path!r}: expected a file of labelled target texts, such as "
                 f"adaptation.external_labels.path=llm.jsonl, or several: [one.jsonl,other.jsonl]"
             )
         self.paths = [path] if isinstance(path, str) else [str(one) for one in path]
-        self.network_weight, self.batch_size = network_weight, batch_size
+        self.batch_size = batch_size
         self.examples: list[Example] = []  #: that a file labels
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
 
@@ -79,7 +77,7 @@ class ExternalLabels(Method):
         given = torch.stack([torch.cat([said(labels, number) for number in numbers], dim=1) for labels in files])
         answers, sure = given[:, 0].long(), given[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
-        soft = averaged(probabilities, answers, sure, self.network_weight)
+        soft = averaged(probabilities, answers, sure)
         self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
         result: dict[str, Any] = {"external_labels/texts": len(numbers)}
         for path, answer in zip(self.paths, answers, strict=True):
@@ -193,16 +191,16 @@ def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor
     ])  # fmt: skip
 
 
-def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor, weight: float) -> Tensor:
-    """Mean of the network's (rows, classes) probabilities, of this weight, and what files say, each of weight 1.
+def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor) -> Tensor:
+    """Mean of the network's (rows, classes) probabilities and what files say.
 
     ``answers``: (files, rows) class ids, -1 for nothing; ``sure``: their confidences, for the rest the network decides.
 
     >>> network, answers = torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])
-    >>> averaged(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]]), 1.0).tolist()
+    >>> averaged(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()
     [[0.6333333253860474, 0.36666667461395264], [0.4000000059604645, 0.6000000238418579]]
     """
     given = (answers >= 0).unsqueeze(-1)
     labels = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float()
     votes = torch.lerp(probabilities.expand_as(labels), labels, sure.unsqueeze(-1)) * given
-    return (weight * probabilities + votes.sum(0)) / (weight + given.sum(0))
+    return (probabilities + votes.sum(0)) / (1 + given.sum(0))
