@@ -64,6 +64,8 @@ def check_search(cfg: Mapping[str, Any], verb: str) -> None:
         raise ValueError(f"selection={validator.name}: {why}")
 
 
+# What a run tells of its progress: the table of cells says how far each is.
+TOLD = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.status")
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
 QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
 
@@ -89,7 +91,7 @@ class Job:
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
-        with quieter(["domadapt.epochs"], logging.WARNING):  # the table of cells says how far each is
+        with quieter(TOLD, logging.WARNING):
             try:
                 return train(run_config(cfg), self.wait)
             except Exception as error:
