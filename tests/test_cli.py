@@ -125,6 +125,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["predict", "model=", "input=FILE"], "model=: is empty: a variable of the shell that is not set?"),
         (["adapt", "FILE", "a.txt", "model="], "model=: is empty: a variable of the shell that is not set?"),
         (["train", "seed=1,2"], "seed=1,2: one value or a list? One is put into quotes"),
+        (["predict", "model=x", "text=A lens.", "column=text"], "column=text: goes with input=FILE; text= is one text"),
         (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
@@ -228,8 +229,6 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     assert {row["id"] for row in table if row["truncated"]} == {"input/my:4"}
     _, err = command("predict", f"model={run_folder}", "input=my.txt", "output=new", code=2)
     assert "output=new: is a folder; name a file in it" in err
-    _, err = command("predict", f"model={run_folder}", "text=A lens.", "column=text", code=2)
-    assert "column=text: goes with input=FILE; text= is one text" in err
 
 
 ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is ${oc.env:WANDB_API_KEY}", "???"]

@@ -167,8 +167,7 @@ def test_layers_and_heads_are_those_that_are_returned(tmp_path: Path, kind: str,
     batch, _ = parsed_batch(encoder)
     with encoder.keeping_scores([*product(*map(range, shape))]):
         kept = encoder(batch).scores
-    assert encoder.attention_shape == shape and len(kept) == shape[0] * shape[1]
-    assert not encoder(batch).scores
+    assert encoder.attention_shape == shape and len(kept) == shape[0] * shape[1] and not encoder(batch).scores
     pieces = batch.attention_mask.bool()
     for scores in kept.values():
         weights = scores.softmax(-1)[pieces]  # of pieces that are no padding

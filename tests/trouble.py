@@ -110,8 +110,7 @@ def numbers(folder: Path) -> dict[str, Any]:
 
 def same_run(folder: Path, whole: Path) -> None:
     """Weights, numbers and predictions are those of the undisturbed run, and nothing of the trouble is left."""
-    assert weights(folder) == weights(whole)
-    assert numbers(folder) == numbers(whole)
+    assert weights(folder) == weights(whole) and numbers(folder) == numbers(whole)
     assert (folder / "predictions.jsonl").read_bytes() == (whole / "predictions.jsonl").read_bytes()
     left = {path.name for path in folder.iterdir()} - {"metrics.json.damaged", "audit.json"}  # of own files
     assert left == {".lock", "metrics.json", "model", "predictions.jsonl"}

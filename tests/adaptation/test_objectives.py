@@ -135,8 +135,7 @@ def test_the_mean_of_weights_is_that_of_the_formula(decay: float | None) -> None
     own = encoder.state_dict()
     torch.testing.assert_close(again.final_weights(own)[name], expected)
     folded = own | {name: own[name] + 5.0}  # by a method before it
-    assert torch.equal(again.final_weights(folded)[name], folded[name])
-    assert again.steps == 3
+    assert torch.equal(again.final_weights(folded)[name], folded[name]) and again.steps == 3
 
 
 def test_words_that_are_plainly_nothing_are_not_compared() -> None:

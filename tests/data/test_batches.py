@@ -61,8 +61,7 @@ def test_every_text_comes_once_an_epoch(lengths: list[int], batch_size: int, see
     sampler.epoch = epoch
     batches = list(sampler)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
-    assert len(batches) == len(sampler) and max(map(len, batches)) <= batch_size
-    assert batches == list(sampler)
+    assert len(batches) == len(sampler) and max(map(len, batches)) <= batch_size and batches == list(sampler)
 
 
 def test_the_target_stream_goes_on_over_epochs_and_evaluation_sees_all_once() -> None:

@@ -207,7 +207,7 @@ def network(depth: int = 4) -> Any:
     torch.manual_seed(3)
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=depth, num_attention_heads=4, intermediate_size=32,
-        num_labels=3, initializer_range=0.5,
+        num_labels=3, initializer_range=0.5
     )  # fmt: skip
     return transformers.BertForTokenClassification(config).eval()
 
@@ -265,10 +265,7 @@ def test_what_stays_learns_what_the_whole_model_says() -> None:
         (("layers=9", "input=texts.txt"), "layers=9: expected 1 to 1; the model has 2"),
         (("drop_methods=no",), "drop_methods='no': expected true or false"),
         (("layers=1",), "input=FILE"),
-        (
-            ("layers=1", "input=few.txt"),
-            "expected 30 texts or more to learn from, beside every tenth, which is held out",
-        ),
+        (("layers=1", "input=few.txt"), "30 texts or more to learn from, beside every tenth, which is held out"),
         (("prune_heads=0.5", "input=texts.txt"), "add format=onnx"),
         (("prune_heads=1", "input=texts.txt", "format=onnx"), "a number from 0 to 0.9"),
         (("layers=1", "input=texts.txt", "distil_epochs=0"), "a whole number from 1"),

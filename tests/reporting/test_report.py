@@ -197,8 +197,7 @@ def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pyte
     assert synthetic_runs(tmp_path / "runs", pairs=2, methods=4, seeds=1, texts=30) == 8
     html = report(tmp_path / "runs", tmp_path / "r.html", ["html"]).read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
-    assert "1 of 2 pairs have no details" in words
-    assert words.count("learning curves") == 1
+    assert "1 of 2 pairs have no details" in words and words.count("learning curves") == 1
 
 
 @pytest.mark.parametrize(
