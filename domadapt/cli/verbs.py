@@ -123,7 +123,7 @@ def parse(cfg: Settings) -> None:
     if not isinstance(cfg.processes, int) or cfg.processes < 1:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
     file_ending(cfg.output, "parse", ".conllu", ".conll .txt")
-    paths = list(cfg.input) if isinstance(cfg.input, list) else [cfg.input]
+    paths = cfg.input if isinstance(cfg.input, list) else [cfg.input]
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
@@ -198,7 +198,7 @@ def guide(cfg: Settings) -> str:
     free_folder(to, folder)
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
-    types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, list) else [cfg.types]
+    types = known if cfg.types is None else cfg.types if isinstance(cfg.types, list) else [cfg.types]
     if not types or not {*types} <= {*known}:
         raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
     settings = {name: value for name, value in vars(cfg).items() if name not in ("model", "to", "types")}
@@ -315,7 +315,7 @@ def column(cfg: Settings) -> tuple[str, ...]:
     """The column that holds the text, or the two of a pair, if any is named; a header that is a number comes as one."""
     given = cfg.column if isinstance(cfg.column, list) else [] if cfg.column is None else [cfg.column]
     if len(given) > 2:
-        raise ValueError(f"column={list(given)}: expected one, or the two that hold a pair of texts")
+        raise ValueError(f"column={given}: expected one, or the two that hold a pair of texts")
     return tuple(map(str, given))
 
 

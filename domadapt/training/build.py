@@ -48,13 +48,8 @@ def run_config(cfg: Any) -> RunConfig:
     return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
 
 
-def source_only_run(config: RunConfig) -> RunConfig | None:
+def source_only(cfg: DictConfig) -> RunConfig | None:
     """The run on the source alone that this one learns from; None where no method reads it."""
-    return None if (before := source_only(config.composed)) is None else run_config(before)
-
-
-def source_only(cfg: DictConfig) -> DictConfig | None:
-    """The configuration of the run on the source alone that this one learns from; None where no method reads it."""
     if not any("source_only" in method.reads for method in make_methods(cfg).values()):
         return None
     made = cfg.copy()
@@ -65,7 +60,7 @@ def source_only(cfg: DictConfig) -> DictConfig | None:
         made.selection = OmegaConf.load(str(files("domadapt.conf") / "selection" / "source_dev.yaml"))
         if cfg.paths.run:
             made.paths.run = str(run_folder(cfg) / "source_only")
-    return made
+    return run_config(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +140,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         precision=pick_precision(options.precision, device),
         cache=cache,
         saved_runs=SavedRuns(),
-        source_only=run_folder(before) if before else None,
+        source_only=before.folder if before else None,
         epochs=options.epochs,
     )
     _check_parser(session, made)

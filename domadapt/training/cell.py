@@ -58,7 +58,7 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
-    if (before := build.source_only_run(config)) is not None and finished(before.folder, before.key) is None:
+    if (before := build.source_only(config.composed)) is not None and finished(before.folder, before.key) is None:
         build.refuse_early(config.composed)
         log.info("two networks are trained: first the source-only one, then the adapted one")
         train(before)
@@ -145,7 +145,7 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
 
 def _told(config: RunConfig) -> Counter[str]:
     """Warnings of the source-only run, which has told them."""
-    before = build.source_only_run(config)
+    before = build.source_only(config.composed)
     metrics = finished(before.folder, before.key) if before else None
     return Counter(metrics["counts"]["warnings"] if metrics else {})
 

@@ -19,7 +19,7 @@ from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
-from domadapt.training.build import build, run_config, source_only
+from domadapt.training.build import build, source_only
 from domadapt.training.cell import train as train_cell
 from domadapt.training.epochs import final_weights
 from tests.adaptation.test_objectives import WITH
@@ -139,7 +139,7 @@ def test_a_family_whose_attention_can_not_be_replaced_is_adapted(tmp_path: Path)
     cfg = domadapt.compose("train", [*overrides, "trainer.epochs=1", "trainer.min_steps=0"])
     before = source_only(cfg)
     assert before is not None  # which some of them learn from
-    train_cell(run_config(before))
+    train_cell(before)
     session, _ = build(cfg)
     for method in session.methods.values():
         method.prepare()
