@@ -146,7 +146,7 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
 def _told(config: RunConfig) -> Counter[str]:
     """Warnings of the source-only run, which has told them."""
     before = build.source_only(config.composed)
-    metrics = finished(before.folder, before.key) if before else None
+    metrics = read_results(before.folder, before.key) if before else None
     return Counter(metrics["counts"]["warnings"] if metrics else {})
 
 
