@@ -74,18 +74,24 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
         (["adapt", "no_text.csv", "no_text.csv", "source.label=stars"], "no_text.csv:1: header is 'review,stars'; exp"),
         (["adapt", "no_label.csv", "no_label.csv"], "no_label.csv: label is missing in every record"),
+        (["adapt", "labelled.csv", "other.csv", "task=extraction"], "task=extraction: the source has no spans"),
+        (["adapt", "labelled.csv", "other.csv", "selection=oracle"], "there are no target labels to choose by"),
+        (["adapt", "labelled.csv", "other.csv", "target.test_path=other.csv"], "other.csv:2: label is 'odd'; expected"),
+        (["score", "model=FINISHED", "input=other.csv"], "other.csv:2: label is 'odd'; expected 'negative' or 'po"),
     ],
 )
 def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], told: str, tmp_path: Path) -> None:
-    for name, header in (("no_text.csv", "review,stars"), ("no_label.csv", "text,stars")):
-        (tmp_path / name).write_text(f"{header}\nSharp.,5\n", encoding="utf-8")
+    rows = {"no_text": "review,stars\nSharp.,5", "no_label": "text,stars\nSharp.,5", "other": "text,label\nLoud.,odd"}
+    rows["labelled"] = "text,label\nSharp.,good\nDull.,bad\nFine.,good"
+    for name, content in rows.items():
+        (tmp_path / f"{name}.csv").write_text(f"{content}\n", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
     heavy = ("torch", "transformers", "spacy", "sklearn", "pytorch_lightning")
     given = [one.replace("FINISHED", str(finished("classification"))) for one in arguments]
     done = light(COMMAND, given, *heavy, ends=2, cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and told in done.stderr
     assert (done.stderr.count("\n"), done.stdout) == (1, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"no_text.csv", "no_label.csv"}
+    assert {path.stem for path in tmp_path.iterdir()} == {*rows}
 
 
 def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
@@ -323,7 +329,8 @@ def test_what_is_read_is_not_overwritten(command: Command, case: str) -> None:
     Path("t").mkdir()
     for name in ("a.txt", "p", "run/t", "t/predictions.jsonl", "run/predictions.jsonl"):
         Path(name).touch()
-    rows = [json.dumps({"id": str(i), "text": f"{text} {i}", "spans": []}) for i, text in enumerate(SENTENCES)]
+    span = {"start": 0, "end": 3, "type": "aspect"}
+    rows = [json.dumps({"id": str(i), "text": f"{text} {i}", "spans": [span]}) for i, text in enumerate(SENTENCES)]
     for name in ("source.jsonl", "a.txt", "run/t", "t/predictions.jsonl"):
         Path(name).write_text("\n".join(rows))
     Path("linked").symlink_to("source.jsonl")

@@ -23,6 +23,8 @@ from domadapt.reporting.render import counted
 from domadapt.runs.groups import load
 from domadapt.runs.key import files_named
 from domadapt.runs.target_card import read_card
+from domadapt.tasks.classification import Classification
+from domadapt.tasks.extraction import Extraction
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.pairs import apart
 from domadapt.utils.text import escape_controls, json_lines, shortened
@@ -46,6 +48,8 @@ def score(cfg: Settings) -> str:
     if not labelled:
         fix = "label some of them first, or name their column: label=COLUMN"
         raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
+    for one in (folder, *other):
+        _refuse_labels(read_description(one).task, labelled)
     model, warnings = loaded(cfg, folder), Counter(corpus.warnings)
     task = model.session.task
     records = task.usable(tuple(labelled), warnings)
@@ -85,6 +89,14 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
         read_description(folder)
     refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in folder.rglob("*"))])
     return folders
+
+
+def _refuse_labels(task: Mapping[str, Any], records: Sequence[Record]) -> None:
+    """Refuse labels that a model of ours does not know, before torch is loaded to load it."""
+    if str(task.get("_target_")).startswith("domadapt.tasks."):
+        pairs, types = bool(task.get("pairs")), task.get("types")
+        known: Task = Classification(task.get("labels"), pairs=pairs) if types is None else Extraction(types)
+        known.check(known.usable(tuple(records), Counter()))
 
 
 def _learned_from(run: Path, path: Path) -> bool:

@@ -1,20 +1,23 @@
 """One label a text, and the task that a source's annotation tells."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-import torch.nn.functional as F
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from domadapt.config.overrides import one_of
-from domadapt.data.batches import Batch
 from domadapt.data.records import Record
-from domadapt.models.encoder import Output
-from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted, rows_of
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, class_scores, tempered
 from domadapt.utils.pairs import are_pairs
+
+if TYPE_CHECKING:  # labels are checked before torch is loaded
+    from torch import Tensor
+
+    from domadapt.data.batches import Batch
+    from domadapt.models.encoder import Output
+    from domadapt.syntax.alignment import IntArray
 
 
 class Classification(Task):
@@ -64,6 +67,8 @@ class Classification(Task):
 
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Mean cross entropy over texts."""
+        import torch.nn.functional as F
+
         assert batch.labels is not None
         return F.cross_entropy(output.logits.float(), batch.labels)
 

@@ -1,32 +1,25 @@
-r"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head.
+"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
 
-Tags :math:`y_1 \dots y_n` of a text are decoded together, by network and by how tags follow in the source. They score
-
-.. math:: \sum_i \log p(y_i \mid x) + w \, \big(\log P(y_i \mid y_{i-1}) - \log P(y_i)\big),
-
-with :math:`p` the network's probabilities and :math:`P` counted on the source's annotation, every count a tenth larger,
-so that no sequence is impossible. The prior of tags is taken away because the network knows it already. Nothing is
-trained. Viterbi's algorithm finds the best sequence, forward-backward each tag's probability over all sequences.
-"""
+from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
-from torch import Tensor
 
 from domadapt.config.overrides import in_range, one_of
-from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span, bio_tags
-from domadapt.models.encoder import Output, word_logits
-from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.rows import Predicted, rows_of, tagged
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered
 from domadapt.utils.pairs import are_pairs
+
+if TYPE_CHECKING:  # labels are checked before torch is loaded
+    from torch import Tensor
+
+    from domadapt.data.batches import Batch, Example
+    from domadapt.models.encoder import Output
+    from domadapt.syntax.alignment import IntArray
 
 
 def tag_names(types: Sequence[str]) -> list[str]:
@@ -70,12 +63,12 @@ class Extraction(Task):
         if twice := [kind for kind in self.types if self.types.count(kind) > 1]:
             raise ValueError(f"task.types={self.types}: {twice[0]!r} is there twice, and would count so; name it once")
         self.labels = tag_names(self.types)
-        self.transitions = torch.zeros(len(self.labels) + 1, len(self.labels))
+        self.transitions = np.zeros((len(self.labels) + 1, len(self.labels)), np.float32)
         if transitions is not None:
-            self.transitions = torch.tensor(transitions, dtype=torch.float32)
+            self.transitions = np.array(transitions, np.float32)
             if self.transitions.shape != (len(self.labels) + 1, len(self.labels)):
                 expected = f"expected one row more than the {len(self.labels)} tags of task.types, and a column a tag"
-                raise ValueError(f"task.transitions: {tuple(self.transitions.shape)} scores; {expected}")
+                raise ValueError(f"task.transitions: {self.transitions.shape} scores; {expected}")
 
     def learn_labels(self, records: Sequence[Record]) -> None:
         if are_pairs((record.text for record in records), "the source"):
@@ -84,10 +77,12 @@ class Extraction(Task):
         if not self.types:
             raise ValueError("task=extraction: the source has no spans; give BIO tags or spans, or task=classification")
         self.labels = tag_names(self.types)
-        self.transitions = torch.zeros(len(self.labels) + 1, len(self.labels))
+        self.transitions = np.zeros((len(self.labels) + 1, len(self.labels)), np.float32)
 
     def learn_transitions(self, examples: Sequence[Example]) -> None:
         """Count how tags follow each other in labelled examples of the source."""
+        from domadapt.tasks.decoding import transition_scores
+
         tags = [example.word_tags for example in examples if example.word_tags is not None]
         self.transitions = transition_scores(tags, len(self.labels))
 
@@ -112,6 +107,11 @@ class Extraction(Task):
 
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Mean cross entropy over words that have a piece."""
+        import torch.nn.functional as F
+
+        from domadapt.models.encoder import word_logits
+        from domadapt.syntax.alignment import IGNORED
+
         assert batch.word_tags is not None
         logits = word_logits(output, batch).float()
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
@@ -128,21 +128,29 @@ class Extraction(Task):
 
     def log_probabilities(self, output: Output, batch: Batch) -> Tensor:
         """(words with a piece, tags) log-probability of each tag over all sequences."""
+        from domadapt.tasks.decoding import marginals
+
         scores, lengths, inside, transitions = self._scores(output, batch)
         return marginals(scores, lengths, transitions)[inside]
 
     def _scores(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(texts, words, tags) of words that have a piece, how many each text has, where; and weighted transitions."""
+        import torch
+
+        from domadapt.models.encoder import word_logits
+
         read = batch.node_first_piece >= 0  # not whitespace, not truncated
         lengths = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
         logits = word_logits(output, batch)[read].float().log_softmax(-1)
         inside = torch.arange(int(lengths.max()) if len(lengths) else 0, device=logits.device) < lengths.unsqueeze(1)
         scores = logits.new_zeros(*inside.shape, logits.shape[-1])
         scores[inside] = logits
-        return scores, lengths, inside, self.transition_weight * self.transitions.to(scores.device)
+        return scores, lengths, inside, self.transition_weight * torch.from_numpy(self.transitions).to(scores.device)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """Spans of the best sequence of tags; whitespace does not end a span."""
+        from domadapt.tasks.decoding import marginals, viterbi
+
         scores, lengths, inside, transitions = self._scores(output, batch)
         best = viterbi(scores, lengths, transitions)[inside]
         probabilities = tempered(marginals(scores, lengths, transitions)[inside], self.temperature)
@@ -182,68 +190,3 @@ class Extraction(Task):
         if self.average == "micro":
             return set_scores(gold, predicted, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
-
-
-ADDED = 0.1  # to each count
-
-
-def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> Tensor:
-    """(count + 1, count) log P(tag | previous tag) - log P(tag); the last row is of tags that open a text.
-
-    >>> transition_scores([np.array([0, 1, 2]), np.array([0, 0, 1])], 3).exp()[1].double().numpy().round(2).tolist()
-    [0.16, 0.23, 4.85]
-    """
-    follows, single = np.full((count + 1, count), ADDED), np.full(count, ADDED)
-    for one in tags:
-        np.add.at(follows, (np.concatenate([[count], one[:-1]])[: len(one)], one), 1.0)
-        np.add.at(single, one, 1.0)
-    return torch.from_numpy(np.log(follows / follows.sum(1, keepdims=True)) - np.log(single / single.sum())).float()
-
-
-def viterbi(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
-    """(texts, words) tags of the best sequence, by (texts, words, tags) log-probabilities; none past the text.
-
-    ``transitions``: (tags + 1, tags) as :func:`transition_scores` gives them, weighted.
-
-    >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()
-    >>> viterbi(scores, torch.tensor([2]), torch.zeros(3, 2)).tolist()
-    [[0, 1]]
-    >>> viterbi(scores, torch.tensor([2]), torch.tensor([[0.0, -9.0], [0.0, 0.0], [0.0, 1.0]])).tolist()
-    [[1, 1]]
-    """
-    texts, words, count = scores.shape
-    if not words:
-        return torch.zeros(texts, 0, dtype=torch.long, device=scores.device)
-    best = transitions[count] + scores[:, 0]
-    stay = torch.arange(count, device=scores.device).expand(texts, count)
-    back = []
-    for word in range(1, words):
-        values, places = (best.unsqueeze(2) + transitions[:count]).max(1)
-        inside = (lengths > word).unsqueeze(1)
-        best = torch.where(inside, values + scores[:, word], best)
-        back.append(torch.where(inside, places, stay))
-    tags = [best.argmax(1)]
-    for places in reversed(back):
-        tags.append(places.gather(1, tags[-1].unsqueeze(1)).squeeze(1))
-    return torch.stack(tags[::-1], 1)
-
-
-def marginals(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
-    """(texts, words, tags) log-probability of each tag over all sequences; arguments as of :func:`viterbi`.
-
-    >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()
-    >>> marginals(scores, torch.tensor([2]), torch.zeros(3, 2)).exp()[0, 0].double().numpy().round(2).tolist()
-    [0.6, 0.4]
-    """
-    texts, words, count = scores.shape
-    if not words:
-        return scores
-    within = transitions[:count]
-    forward = [transitions[count] + scores[:, 0]]
-    for word in range(1, words):
-        forward.append((forward[-1].unsqueeze(2) + within).logsumexp(1) + scores[:, word])
-    backward = [torch.zeros(texts, count, device=scores.device)]
-    for word in range(words - 1, 0, -1):
-        after = (within + (scores[:, word] + backward[-1]).unsqueeze(1)).logsumexp(2)
-        backward.append(torch.where((lengths > word).unsqueeze(1), after, backward[-1]))
-    return (torch.stack(forward, 1) + torch.stack(backward[::-1], 1)).log_softmax(-1)

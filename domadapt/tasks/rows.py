@@ -1,14 +1,18 @@
 """What a model gave out for the texts or words that are classified: probabilities, features, classes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from domadapt.syntax.alignment import IntArray
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from domadapt.syntax.alignment import IntArray
 
 MATTERS = 0.05  # probability of being something from which on a word counts
 FloatArray = NDArray[np.float32]
@@ -33,11 +37,11 @@ class Predicted:
         """Whether the classes are known."""
         return bool(len(self) and (self.classes >= 0).all())
 
-    def where(self, chosen: Any) -> "Predicted":
+    def where(self, chosen: Any) -> Predicted:
         """Some of the rows, by a mask or by numbers."""
         return Predicted(**{name: getattr(self, name)[chosen] for name in ARRAYS}, o_class=self.o_class)
 
-    def candidates(self) -> "Predicted":
+    def candidates(self) -> Predicted:
         """Rows that could be something: most words of a text are plainly nothing, and drown what is to be seen.
 
         >>> rows = Predicted(np.array([[0.99, 0.01], [0.6, 0.4]], np.float32), *np.zeros((4, 2), np.int64), o_class=0)

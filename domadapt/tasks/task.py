@@ -1,22 +1,27 @@
 """What a task is: which annotation it knows, how it is learnt, decoded and scored."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from domadapt.config.overrides import in_range
-from domadapt.data.batches import Batch, Example
 from domadapt.data.records import MISSING, DataError, Location, Record, Span
-from domadapt.models.encoder import Output
-from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted
 from domadapt.utils.pairs import parts
+
+if TYPE_CHECKING:  # labels are checked before torch is loaded
+    from torch import Tensor
+
+    from domadapt.data.batches import Batch, Example
+    from domadapt.models.encoder import Output
+    from domadapt.syntax.alignment import IntArray
 
 Scores = dict[str, float]
 Targets = dict[str, list[Any]]  # keyword arguments of :func:`domadapt.data.batches.encode`

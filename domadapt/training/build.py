@@ -4,23 +4,17 @@ Past this file travels no composed configuration. What is wrong is told with its
 """
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
-from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from domadapt.config.compose import make, to_builtin
-from domadapt.config.resolvers import AUTO
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.data.records import labels_as_none
 from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
@@ -37,6 +31,7 @@ from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import RunConfig, read_options
+from domadapt.training.problem import Problem, read_problem
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
@@ -61,47 +56,6 @@ def source_only(cfg: DictConfig) -> RunConfig | None:
         if cfg.paths.run:
             made.paths.run = str(run_folder(cfg) / "source_only")
     return run_config(made)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is to be solved, before anybody says how."""
-
-    domains: Domains  # without sealed test and ceiling
-    task: Task  # with the classes of the source
-    task_config: dict[str, Any]
-    sealed: SealedTest | None  # the target test, for the final evaluation alone; None without target labels
-
-
-def read_problem(cfg: DictConfig) -> Problem:
-    """Read corpora, and tell the task of them."""
-    domains: Domains = make(cfg.data)
-    if cfg.train_on == "target":
-        domains = domains.in_domain()
-    if cfg.target_labels:
-        if cfg.train_on == "target":
-            raise ValueError(f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one out")
-        domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
-    sealed = domains.test
-    if sealed is None and make(cfg.selection).uses_target_labels:
-        raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task_config = cfg.task
-    if task_config.get("_target_") == AUTO:  # by its name, so that keys of other runs do not reach both tasks' code
-        name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
-        task_config = OmegaConf.load(str(files("domadapt.conf") / "task" / f"{name}.yaml"))
-    task: Task = make(task_config)
-    names = ("source_train", "source_dev", "source_test")
-    usable: dict[str, Any] = {name: task.usable(getattr(domains, name), domains.warnings) for name in names}
-    domains = replace(domains, **usable, test=None, ceiling=None)
-    try:
-        task.learn_labels([*domains.source_train, *domains.source_dev])
-    except ValueError as error:
-        raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
-    task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
-    if sealed is not None:  # what is wrong with it is told before training, not after it
-        judge = deepcopy(task)  # which is thrown away with all that it has seen
-        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
-    return Problem(domains, task, to_builtin(task_config), sealed)
 
 
 def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:

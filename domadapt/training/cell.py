@@ -33,6 +33,7 @@ from domadapt.training.card import audit_own_files, label_target, leave_card, sc
 from domadapt.training.distributed import reproducible, settings_of_torch
 from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import RunConfig
+from domadapt.training.problem import Problem
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.redact import command_line, redacted, struck
@@ -335,7 +336,7 @@ def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def run_rules(rules: PathRules, problem: build.Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
+def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
     """Without a network: learn rules from the source, apply them to the target, and score them as any model is."""
     domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":

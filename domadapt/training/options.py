@@ -2,8 +2,9 @@
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,9 @@ def check(cfg: Mapping[str, Any]) -> None:
     """What is wrong with a composed ``train.yaml``, as far as it shows before anything heavy is imported."""
     read_options(cfg)
     check_choices(cfg["trainer"], "trainer.")
-    check_data(cfg["data"])
+    from domadapt.training.problem import read_problem
+
+    check_data(cfg["data"], lambda: read_problem(cfg))
 
 
 def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
@@ -114,14 +117,15 @@ def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
             raise ValueError(f"{prefix}{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
 
 
-def check_data(data: Mapping[str, Any]) -> None:
-    """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time."""
+def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None) -> None:
+    """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time;
+    ``read`` tells more than reading the corpora alone."""
     from domadapt.config.compose import make, to_builtin
     from domadapt.runs.key import files_named
 
     small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
     if small or _lacks_something(data):
-        make(data)  # says in its own words what
+        (read or partial(make, data))()  # says in its own words what
 
 
 def _lacks_something(data: Mapping[str, Any]) -> bool:

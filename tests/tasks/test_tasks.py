@@ -16,7 +16,8 @@ import domadapt
 from domadapt.data.records import Location, Record, Span, bio_tags
 from domadapt.models.encoder import Output
 from domadapt.tasks.classification import Classification
-from domadapt.tasks.extraction import Extraction, marginals, transition_scores, viterbi
+from domadapt.tasks.decoding import marginals, transition_scores, viterbi
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, set_scores
 from tests.support import setting_of, tiny_encoder, trained
 
@@ -104,7 +105,8 @@ def test_best_sequence_and_marginals_against_every_sequence(data: Any) -> None:
 
 def test_transitions_are_counted_with_a_tenth_added() -> None:
     """By hand: of three words after the first, two follow tag 0."""
-    scores = transition_scores([np.array([0, 1]), np.array([0, 0]), np.array([], dtype=np.int64)], 2).double().exp()
+    counted = transition_scores([np.array([0, 1]), np.array([0, 0]), np.array([], dtype=np.int64)], 2)
+    scores = torch.from_numpy(counted).double().exp()
     after_0 = torch.tensor([1.1, 1.1]) / 2.2
     opening, alone = torch.tensor([2.1, 0.1]) / 2.2, torch.tensor([3.1, 1.1]) / 4.2
     torch.testing.assert_close(scores[0], (after_0 / alone).double(), atol=1e-5, rtol=1e-5)

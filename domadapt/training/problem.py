@@ -1,0 +1,63 @@
+"""What a run is to solve: its corpora read, and its task told of them, before torch is loaded.
+
+What is wrong with a file, a label or a text is told with its value, what was expected and the fix.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from hydra.utils import get_method
+from omegaconf import OmegaConf
+
+from domadapt.config.compose import make, to_builtin
+from domadapt.config.resolvers import AUTO
+from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.records import labels_as_none
+from domadapt.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is to be solved, before anybody says how."""
+
+    domains: Domains  # without sealed test and ceiling
+    task: Task  # with the classes of the source
+    task_config: dict[str, Any]
+    sealed: SealedTest | None  # the target test, for the final evaluation alone; None without target labels
+
+
+def read_problem(cfg: Mapping[str, Any]) -> Problem:
+    """Read the corpora of a composed ``train.yaml``, and tell the task of them."""
+    values = to_builtin(cfg)
+    domains: Domains = make(values["data"])
+    if values["train_on"] == "target":
+        domains = domains.in_domain()
+    if target_labels := values["target_labels"]:
+        if values["train_on"] == "target":
+            raise ValueError(f"target_labels={target_labels}: train_on=target trains on all of them; leave one out")
+        domains = domains.with_target_labels(target_labels, values["target_label_share"], values["seed"])
+    sealed = domains.test
+    task_config = values["task"]
+    if task_config.get("_target_") == AUTO:  # by its name, so that keys of other runs do not reach both tasks' code
+        name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
+        task_config = dict(OmegaConf.load(str(files("domadapt.conf") / "task" / f"{name}.yaml")))
+    task: Task = make(task_config)
+    names = ("source_train", "source_dev", "source_test")
+    usable: dict[str, Any] = {name: task.usable(getattr(domains, name), domains.warnings) for name in names}
+    domains = replace(domains, **usable, test=None, ceiling=None)
+    try:
+        task.learn_labels([*domains.source_train, *domains.source_dev])
+    except ValueError as error:
+        raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
+    task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
+    task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
+    if sealed is not None:  # what is wrong with it is told before training, not after it
+        judge = deepcopy(task)  # which is thrown away with all that it has seen
+        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
+    elif values["selection"].get("name") == "oracle":
+        raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
+    return Problem(domains, task, task_config, sealed)
