@@ -84,6 +84,9 @@ class OpenedFile:
         return parse_record(fields, self.where(line), domain=self.domain, labelled=labelled, warnings=warnings)
 
 
+Records = Iterator[tuple[int, Record]]  # as a reader yields them, each with its first line
+
+
 def open_file(
     path: Path, domain: str, labelled: bool, content: bytes | None = None, columns: Columns | None = None
 ) -> OpenedFile:
