@@ -10,6 +10,7 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 
@@ -110,6 +111,11 @@ class ParseCache:
     def close(self) -> None:
         """Close the file; the object can't be used afterwards."""
         self._database.close()
+
+    def __del__(self) -> None:
+        """From Python 3.13 on, a connection that nobody has closed is warned of."""
+        with suppress(AttributeError, sqlite3.Error):  # never opened, or by another thread
+            self._database.close()
 
     def _open(self) -> None:
         """Connect; a damaged file is set aside first."""

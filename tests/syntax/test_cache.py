@@ -120,6 +120,14 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+def test_a_cache_that_is_let_go_has_closed_its_file(tmp_path: Path) -> None:
+    cache = ParseCache(MadeParser(), tmp_path)
+    database = cache._database
+    del cache
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
+
+
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("opened", ["before", "after"])
 def test_damage_is_parsed_again_and_heals(tmp_path: Path, damage: Callable[[Path], object], opened: str) -> None:
