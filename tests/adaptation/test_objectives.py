@@ -255,9 +255,12 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     given = ["adaptation=external_labels", f"adaptation.external_labels.path={path}"]
     metrics = domadapt.train([*overrides, *given], seed=1)
     assert metrics["config"]["target_labels"] == 0 and metrics["role"] == "adapted"
+    assert all(line["losses"]["external_labels"] > 0 for line in metrics["curve"])
     assert metrics["stages"]["external_labels/texts"] == len({line["text"] for line in lines})
     assert 0 <= metrics["stages"]["external_labels/llm.jsonl"] <= 1
-    assert all(line["losses"]["external_labels"] > 0 for line in metrics["curve"])
+    alone = domadapt.train([*overrides, *given, "adaptation.external_labels.bootstrap=false"], seed=1)
+    losses = [[line["losses"]["external_labels"] for line in one["curve"]] for one in (metrics, alone)]
+    assert losses[0][0] == losses[1][0] and losses[0][1] != losses[1][1]  # of the second epoch, by the network itself
     [session] = build(domadapt.compose("train", [*overrides, *given]))[:1]
     method = session.methods["external_labels"]
     assert isinstance(method, ExternalLabels)

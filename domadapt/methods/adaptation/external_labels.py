@@ -1,6 +1,7 @@
 r"""Labels of target texts that a large model, or anyone, wrote are learnt softly, for they may be wrong.
 
-A network that was trained on the source alone is one teacher, and each file is another. With :math:`p_{ik}` the
+A network is one teacher, and each file is another: in the first epoch a network that was trained on the source alone,
+then the one that learns, as it is after each epoch (soft bootstrapping, Reed et al. 2015). With :math:`p_{ik}` the
 network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1 where file f says k, and
 :math:`c_{fi}` its confidence (1 where the file says none),
 
@@ -8,7 +9,8 @@ network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1
 
 is sharpened and learnt beside the source, with a cross entropy. No target label is read: files hold estimates.
 
-Costs a pass of the source-only network over the target, and a step on ``batch_size`` texts beside each on the source.
+Costs a pass of the source-only network over the target, one over the files' texts after each epoch, and a step on
+``batch_size`` texts beside each on the source.
 Fails where network and files err alike.
 """
 
@@ -26,7 +28,7 @@ from domadapt.data.batches import Example
 from domadapt.data.domains import Domains
 from domadapt.data.readers import read
 from domadapt.data.records import NO_PROBABILITY, Record
-from domadapt.methods.method import Method, Step, View, in_range
+from domadapt.methods.method import Method, Step, View, in_range, one_of
 from domadapt.methods.units import logits_of
 from domadapt.tasks.task import Task
 
@@ -41,18 +43,20 @@ class ExternalLabels(Method):
 
     reads = frozenset({"target", "source_only"})
 
-    def __init__(self, path: str | Sequence[str] | None, batch_size: int, weight: float) -> None:
+    def __init__(self, path: str | Sequence[str] | None, batch_size: int, weight: float, bootstrap: bool) -> None:
         super().__init__({"external_labels": weight})
         in_range("external_labels.batch_size", batch_size, 1)
+        one_of("external_labels.bootstrap", bootstrap, True, False)
         if not path:
             raise ValueError(
                 f"external_labels.path={path!r}: expected a file of labelled target texts, such as "
                 f"adaptation.external_labels.path=llm.jsonl, or several: [one.jsonl,other.jsonl]"
             )
         self.paths = [path] if isinstance(path, str) else [str(one) for one in path]
-        self.batch_size = batch_size
+        self.batch_size, self.bootstrap = batch_size, bootstrap
         self.examples: list[Example] = []  #: that a file labels
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
+        self.given = NOTHING, NOTHING  #: (files, rows) class ids, and confidences
 
     def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse what :meth:`prepare` could not use, and tell what is odd in the files."""
@@ -77,8 +81,8 @@ class ExternalLabels(Method):
         given = torch.stack([torch.cat([said(labels, number) for number in numbers], dim=1) for labels in files])
         answers, sure = given[:, 0].long(), given[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
-        soft = averaged(probabilities, answers, sure)
-        self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
+        self.given, self.soft = (answers, sure), [text.rows for text in rows]
+        self._teach(probabilities)
         result: dict[str, Any] = {"external_labels/texts": len(numbers)}
         for path, answer in zip(self.paths, answers, strict=True):
             something = answer > 0 if session.task.kind == "token" else answer >= 0
@@ -88,6 +92,24 @@ class ExternalLabels(Method):
             log.info("external_labels: %s: the network agrees with %.0f %% of its labels", path, 100 * share)
         result["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
         return result
+
+    def _teach(self, probabilities: Tensor) -> None:
+        """Soft labels by the files and a network's (rows, classes) probabilities."""
+        soft = averaged(probabilities, *self.given).clamp(min=1e-9).log()
+        self.soft = list(soft.split([len(rows) for rows in self.soft]))
+
+    def after_epoch(self, epoch: int) -> None:
+        """The network takes the source-only one's place."""
+        if self.bootstrap and self.examples and epoch + 1 < self.session.epochs:
+            texts = self.session.read(self.examples, "read labelled texts")
+            self._teach(torch.cat([text.rows for text in texts]).float().exp())
+
+    def memory(self) -> dict[str, Any]:
+        return {"soft": torch.cat(self.soft)} if self.soft else {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        if self.soft:
+            self.soft = list(memory["soft"].split([len(rows) for rows in self.soft]))
 
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
