@@ -110,7 +110,8 @@ def headline(sums: Array, name: str, average: str) -> Array:
 def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
     """The headline and F1 of every kind, from kind → (3,) sums."""
     each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
-    return {name: float(headline(np.stack([*sums.values()]), name, average)), **each}
+    average_of = {name: float(headline(np.stack([*sums.values()]), name, average))}
+    return average_of | each | average_of  # as a task's scores are
 
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
