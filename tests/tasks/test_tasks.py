@@ -52,7 +52,7 @@ def test_micro_average_counts_all_spans_together() -> None:
     renamed = [Record("1", "d", gold[0].text, spans=(Span(0, 5, "span"), Span(10, 14, "NEG")))]
     for average, score in (("micro", 2 / 3), ("macro", 1 / 2)):  # whatever a type is called
         found = Extraction(["span", "NEG"], average).score(renamed, [Prediction(spans=(Span(0, 5, "span"),))])
-        assert found["span_f1"] == pytest.approx(score) and [*found][0] == "span_f1"
+        assert found["span_f1"] == pytest.approx(score) and next(iter(found)) == "span_f1"
         sums = {"span": np.array([1, 0, 0]), "NEG": np.array([0, 0, 1])}
         assert expected.scores(sums, "span_f1", average)["span_f1"] == pytest.approx(score)
 
