@@ -70,7 +70,7 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
             for switch, rows in switched(session, batch.to(session.device), layers):
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
-    how, size = (task.headline, getattr(task, "average", "macro"), subject.seed), len(task.labels)
+    how, size = (task.headline, getattr(task, "average", "present"), subject.seed), len(task.labels)
     found = {switch: counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
     drawn = {switch: resampled(kinds, *how) for switch, kinds in found.items()}
     on = drawn.pop(None)

@@ -110,7 +110,8 @@ def headline(sums: Array, name: str, average: str) -> Array:
 def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
     """The headline and F1 of every kind, from kind → (3,) sums."""
     each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
-    return {name: float(headline(np.stack([*sums.values()]), name, average)), **each}
+    average_of = {name: float(headline(np.stack([*sums.values()]), name, average))}
+    return average_of | each | average_of  # as a task's scores are
 
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
@@ -214,7 +215,7 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
         return None
     kinds = [counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
     kinds.insert(0, counts(dev, task.labels, labelled=True))
-    how = task.headline, getattr(task, "average", "macro")
+    how = task.headline, getattr(task, "average", "present")
     estimated = by_confidence(kinds, [np.ones(size) for size in sizes], *how)
     random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):

@@ -236,7 +236,7 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
 
 def _predicted(texts: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> ItemCounts:
     answers = [Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in found)))]
-    return counted(answers, sorted({*gold}), "macro")
+    return counted(answers, sorted({*gold}), "present")
 
 
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:

@@ -223,6 +223,8 @@ def notes(description: Description, stock: Path | None) -> Iterator[str]:
             yield SPACE
         if stock and description.task.get("transition_weight"):
             yield WORD_BY_WORD
+    if description.lowercase:
+        yield "domadapt lower-cases all text, as this model was trained; this folder reads text as it is: lower it."
     if dropped := description.methods:
         yield f"{', '.join(dropped)} works in domadapt alone and is not part of this folder."
 

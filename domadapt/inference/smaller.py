@@ -141,7 +141,7 @@ def prune_heads(model: Any, share: float, taught: Sequence[tuple[Inputs, Tensor]
     count = sum(map(len, ranked))
     limit = torch.cat(ranked).sort().values[round(share * count) - 1] if round(share * count) else -1.0
     for (module, out), own in zip(parts, ranked, strict=True):
-        stay = own > min(limit, float(own.max()) - 1e-12)
+        stay = (own > limit) | (own == own.max())
         rows = stay.repeat_interleave(width)
         for part in (module.query, module.key, module.value):
             part.weight = nn.Parameter(part.weight.detach()[rows])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 
-LONGEST_PATH = 4096  # of the system's; a longer text is none
+OF_MODELS = ("config.json", "config.cfg")  # of transformers and of spaCy
 CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its root, which may be the package's own
 
 
@@ -66,12 +66,13 @@ def foreign_code(target: str) -> list[Path]:
 
 
 def names_file(name: str, value: Any) -> bool:
-    """Is a setting the path of a file or folder?"""
-    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_PATH:
+    """Is a setting the path of a file or folder, one in the working folder perhaps?"""
+    if not isinstance(value, str):
         return False
-    if name in ("root", "path") or name.endswith("_path"):
-        return Path(value).exists()
-    return "/" in value and (Path(value).is_file() or (name in ("name", *SIDES) and Path(value).exists()))
+    exists = os.path.exists(value)  # noqa: PTH110 - of any length
+    if name in ("name", *SIDES):  # which domains have, too: a word is a folder where a model lies in it
+        return exists and ("/" in value or any(Path(value, one).is_file() for one in OF_MODELS))
+    return exists and (name in ("root", "path") or name.endswith("_path") or Path(value).is_file())
 
 
 def files_named(value: Any, name: str = "") -> Iterator[Path]:

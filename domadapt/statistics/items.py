@@ -36,7 +36,7 @@ class ItemCounts:
 
     digest: str  #: of the items and their gold labels; runs with the same digest can be compared item by item
     counts: CountArray  #: (items, kinds, 3) true positives, false positives, false negatives
-    average: str  #: how kinds are put together: ``macro`` or ``micro``
+    average: str  #: how kinds are put together: ``macro``, ``micro``, or ``present``, the mean over those in the gold
     kinds: tuple[str, ...] = ()  #: their names; empty where all kinds are one
 
     def only(self, kind: str) -> "ItemCounts | None":
@@ -59,7 +59,10 @@ def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
         totals = totals.sum(axis=-2, keepdims=True)
     both = 2 * totals[..., 0]
     below = both + totals[..., 1] + totals[..., 2]
-    return np.asarray(np.divide(both, below, out=np.zeros_like(both), where=below > 0).mean(axis=-1))
+    each = np.divide(both, below, out=np.zeros_like(both), where=below > 0)
+    # Of classes, as they are scored: one of which no text was drawn again is not counted as missed.
+    there = totals[..., 0] + totals[..., 2] > 0 if average == "present" else np.ones_like(each)
+    return np.asarray((each * there).sum(axis=-1) / np.maximum(there.sum(axis=-1), 1))
 
 
 def read_items(run: Metrics) -> ItemCounts | str:
@@ -74,7 +77,7 @@ def read_items(run: Metrics) -> ItemCounts | str:
     if run.headline == "accuracy":  # of one label each, the micro average of all classes
         kinds, average = sorted({label for a in answers for label in a.gold | a.predicted}), "micro"
     elif run.task == "classification":
-        kinds, average = sorted({label for a in answers for label in a.gold}), "macro"
+        kinds, average = sorted({label for a in answers for label in a.gold}), "present"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run.config.get("task") or {}).get("average", "macro"))

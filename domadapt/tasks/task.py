@@ -172,6 +172,6 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence
         there, here = ({i for i, one in enumerate(side) if one == label} for side in (gold, predicted))
         scores = set_scores(there, here, label)
         each |= {name: scores[name] for name in (f"{label}_f1", f"{label}_support")}
-    macro = float(np.mean([each[f"{label}_f1"] for label in present]))
-    accuracy = float(np.mean([one == other for one, other in zip(gold, predicted, strict=True)]))
-    return {"macro_f1": macro, "accuracy": accuracy, **each}
+    average = {"macro_f1": float(np.mean([each[f"{label}_f1"] for label in present]))}
+    average["accuracy"] = float(np.mean([one == other for one, other in zip(gold, predicted, strict=True)]))
+    return average | each | average  # first, and not those of a class that is called macro

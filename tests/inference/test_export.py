@@ -19,7 +19,7 @@ import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, pipeline_like, refuse_own
+from domadapt.inference.export import export, notes, pipeline_like, refuse_own
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads
@@ -151,6 +151,7 @@ def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path)
     with pytest.raises(ValueError, match="corpus_evidence takes part in its predictions.*drop_methods=true"):
         refuse_own(stock, tmp_path, drop_methods=False)
     refuse_own(stock, tmp_path, drop_methods=True)
+    assert "reads text as it is: lower it" in "".join(notes(replace(stock, lowercase=True), None))
     with pytest.raises(ValueError, match="no transformers model"):
         refuse_own(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
 
@@ -248,6 +249,12 @@ def test_a_model_without_heads_answers_as_one_whose_heads_are_zero(monkeypatch: 
         projection.register_forward_pre_hook(lambda module, args, stays=stays: (args[0] * stays, *args[1:]))
     for inputs, _ in known:
         torch.testing.assert_close(answers(less, inputs), answers(whole, inputs), atol=1e-5, rtol=1e-4)
+
+
+def test_a_head_stays_in_a_layer_whose_heads_count_least() -> None:
+    model = network(2)
+    prune_heads(model, 0.9, taught(model))
+    assert [module.num_attention_heads for module in attention_modules(model.base_model)] == [1, 1]
 
 
 def test_what_stays_learns_what_the_whole_model_says() -> None:

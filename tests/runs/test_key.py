@@ -192,16 +192,28 @@ def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(shipped: Path
 FILES = ["data=my_files", *(f"{name}={{}}/a" for name in ("source.path", "target.path", "target.test_path"))]
 
 
-@pytest.mark.parametrize("named", [FILES, ["parser=conllu", "parser.path={}/a"], ["parser.target={}"]])
-def test_files_and_folders_count_by_their_content_wherever_they_lie(tmp_path: Path, named: list[str]) -> None:
-    def keys() -> list[str]:
-        return [cell_key(compose("train", [word.format(place) for word in named])) for place in places]
+WORDS = ["adaptation=guidelines", "adaptation.guidelines.terms=a"]
+PLACED = [FILES, ["parser=conllu", "parser.path={}/a"], ["parser.target={}"], WORDS]
+PLACED += [[f"{name}=folder"] for name in ("backbone.name", "parser.name", "parser.source")]  # of the working folder
 
-    places = tmp_path / "one", tmp_path / "copy"
-    for place in places:
-        append(place / "a", "# text = a\n")
+
+@pytest.mark.parametrize("named", PLACED)
+def test_files_and_folders_count_by_their_content_wherever_they_lie(
+    tmp_path: Path, named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys() -> list[str]:
+        found = []
+        for place in places:
+            monkeypatch.chdir(place)
+            found.append(cell_key(compose("train", [word.format(place) for word in named])))
+        return found
+
+    places, files = (tmp_path / "one", tmp_path / "copy"), ("a", "folder/config.json", "folder/config.cfg")
+    for path in (place / file for place in places for file in files):
+        append(path, "# text = a\n")
     before = keys()
-    append(tmp_path / "copy" / "a", "# text = b\n")
+    for file in files:
+        append(tmp_path / "copy" / file, "# text = b\n")
     assert before[0] == before[1] == keys()[0] != keys()[1]
 
 

@@ -295,6 +295,8 @@ def test_class_scores_are_read_and_compared_by_items(tmp_path: Path, headline: s
             runs.append(run(tmp_path, made, scores, method, seed, task="classification", headline=headline))
         items = read(runs[-1])
         assert items.score == pytest.approx(scores[headline], abs=1e-12) and items.counts.shape == shape
+        drawn = class_scores(gold[:3], list(found[:3]), list("abcde"))  # without the third class
+        assert f1(items.counts[:3].sum(axis=0), items.average) == pytest.approx(drawn[headline])
     found = compare(grouped(runs))
     assert found.messages == () and found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
 

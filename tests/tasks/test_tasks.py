@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domadapt
+from domadapt.analysis import expected
 from domadapt.data.records import Location, Record, Span, bio_tags
 from domadapt.models.encoder import Output
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import Prediction, set_scores
+from domadapt.tasks.task import Prediction, class_scores, set_scores
 from tests.support import setting_of, tiny_encoder, trained
 
 GOOD, NOTHING = Record("1", "d", "a", label="good"), Record("3", "d", "c")
@@ -48,6 +49,12 @@ def test_micro_average_counts_all_spans_together() -> None:
     assert micro["span_f1"] == pytest.approx(0.4)  # 2 * 1 right of 3 found and 2 gold
     assert macro["span_f1"] == pytest.approx(0.5 / 3)  # POS 1/2, NEG and NEU 0
     assert {k: v for k, v in micro.items() if not k.startswith("span_")}.items() <= macro.items()
+    renamed = [Record("1", "d", gold[0].text, spans=(Span(0, 5, "span"), Span(10, 14, "NEG")))]
+    for average, score in (("micro", 2 / 3), ("macro", 1 / 2)):  # whatever a type is called
+        found = Extraction(["span", "NEG"], average).score(renamed, [Prediction(spans=(Span(0, 5, "span"),))])
+        assert found["span_f1"] == pytest.approx(score) and next(iter(found)) == "span_f1"
+        sums = {"span": np.array([1, 0, 0]), "NEG": np.array([0, 0, 1])}
+        assert expected.scores(sums, "span_f1", average)["span_f1"] == pytest.approx(score)
 
 
 tags = st.lists(st.sampled_from(["O", "B-aspect", "I-aspect", "B-opinion", "I-opinion"]), max_size=12)
@@ -74,6 +81,7 @@ def test_classification_is_compared_by_what_is_asked_for() -> None:
     gold = [Record(str(i), "d", "x", label=label) for i, label in enumerate(["good", "good", "bad"])]
     scores = task.score(gold, [Prediction("good"), Prediction("bad"), Prediction("bad")])
     assert scores["macro_f1"] == pytest.approx(2 / 3) and scores["accuracy"] == pytest.approx(2 / 3)
+    assert class_scores(["macro", "b"], ["macro", "c"], ["macro", "b", "c"])["macro_f1"] == 0.5
 
 
 @settings(deadline=None, max_examples=60)
