@@ -332,7 +332,7 @@ class SavedRuns:
         model.session.precision = precision
         return model
 
-    def provenance(self, run: str) -> dict[str, object]:
+    def provenance(self, run: str | Path) -> dict[str, Any]:
         """What the run's metrics.json says of whose labels it has read; ``checksum`` is of the ``target_labels``."""
         path = Path(run) / "metrics.json"
         try:
@@ -340,6 +340,29 @@ class SavedRuns:
             provenance = {name: metrics[name] for name in ("role", "source")}
             provenance["target_labels"] = metrics["counts"].get("target_labels") or 0
             provenance["checksum"] = metrics["counts"].get("target_labels_checksum")
+            provenance["before"] = run_of(str(metrics["config"]["backbone"].get("name")))
             return {**provenance, "validator": metrics["selection"]["validator"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error
+
+    def has_read(self, run: str | Path, domains: Domains) -> str:
+        """Which labels a run, or one that it goes on from, has read that these domains keep apart; empty if none."""
+        told = self.provenance(run)
+        given, target = told["target_labels"], domains.target
+        # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
+        among = given <= domains.target_labels and told["checksum"] == domains.labels_checksum(given)
+        reasons = {
+            "it was trained on target labels": told["role"] == "in_domain",
+            "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",
+            f"it was given {given} target labels that this run is not": given and not among,
+            f"its labelled source is this run's target, {target}": target in str(told["source"]).split("+"),
+        }
+        found = next((reason for reason, holds in reasons.items() if holds), "")
+        return found or (self.has_read(told["before"], domains) if told["before"] else "")
+
+
+def run_of(encoder: str) -> Path | None:
+    """The finished run whose encoder a backbone's name is; None where it is another's, or its run is not there."""
+    model = Path(encoder).parent
+    run = model.parent
+    return run if model.name == "model" and (model / NAME).is_file() and (run / "metrics.json").is_file() else None

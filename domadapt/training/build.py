@@ -16,7 +16,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
-from domadapt.inference.model import SavedRuns, lowercased
+from domadapt.inference.model import SavedRuns, lowercased, run_of
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
@@ -69,7 +69,10 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     problem = read_problem(cfg)
     domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
-    refuse_unlike(str(cfg.backbone.get("name")), task.kind, task.names, lowercased(cfg.data))
+    name = str(cfg.backbone.get("name"))
+    refuse_unlike(name, task.kind, task.names, lowercased(cfg.data))
+    if sealed is not None and (run := run_of(name)) is not None and (reason := SavedRuns().has_read(run, domains)):
+        raise ValueError(f"model={run}: {reason}; its score would not be of an unlabelled target: leave out the test")
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.data.readers import read
+from domadapt.inference.model import SavedRuns
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged, labelled
 from domadapt.methods.adaptation.guidelines import Guidelines
@@ -159,23 +160,24 @@ def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path)
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(tmp_path: Path) -> None:
+def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provenance = SavedRuns.provenance
     overrides = [*corpora(tmp_path), "task=extraction", f"paths.cache={tmp_path}/cache"]
 
     def prepared(*teachers: object, **told: object) -> dict[str, object]:
         chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
         session, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
         method = session.methods["distil"]
-        if told:
-            runs = session.saved_runs
-            session.saved_runs = SimpleNamespace(
-                provenance=lambda run: {**runs.provenance(run), **told}, label=runs.label
-            )
+        monkeypatch.setattr(SavedRuns, "provenance", lambda runs, run: {**provenance(runs, run), **told})
         stage: dict[str, object] = method.prepare()
         assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
         return stage
 
     one = finished("extraction")
+    goes_on = [*overrides, f"backbone.name={one}/model/encoder"]
+    build(domadapt.compose("train", goes_on))
     assert prepared(one, one) == {"distil/teachers": 2, "distil/texts": 20}
     for told, reason in (
         ({"role": "in_domain"}, "it was trained on target labels"),
@@ -185,6 +187,9 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
     ):
         with pytest.raises(ValueError, match=reason):
             prepared(one, **told)
+        with pytest.raises(ValueError, match=f"model=.*run: {reason}.*: leave out the test"):  # it goes on from that
+            build(domadapt.compose("train", goes_on))
+        build(domadapt.compose("train", [*goes_on, "target.test_path=null"]))
     overrides += ["target_labels=8"]
     checksum_of = read_problem(domadapt.compose("train", overrides)).domains.labels_checksum
 

@@ -50,7 +50,8 @@ class Distillation(Method):
         texts = without_labels(examples, session.task)
         total: list[Tensor] = []
         for run in self.teachers:
-            self._check(run)
+            if reason := session.saved_runs.has_read(run, session.domains):
+                raise ValueError(f"distil.teachers: {run}: {reason}; what it says would carry them here; leave it out")
             where = session.device.type, session.precision
             with undisturbed():
                 task, logits = session.saved_runs.label(run, texts, self.batch_size, *where)
@@ -62,21 +63,6 @@ class Distillation(Method):
             total = [a + b for a, b in zip(total, shares, strict=True)] if total else shares
         self.labels = {e.text: labels.nan_to_num(0.0) for e, labels in zip(examples, total, strict=True)}
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
-
-    def _check(self, run: str) -> None:
-        run_of, domains = self.session.saved_runs.provenance(run), self.session.domains
-        target, given = domains.target, run_of["target_labels"]
-        # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
-        among = given <= domains.target_labels and run_of["checksum"] == domains.labels_checksum(given)
-        reasons = {
-            "it was trained on target labels": run_of["role"] == "in_domain",
-            "its epoch was chosen by target labels (selection=oracle)": run_of["validator"] == "oracle",
-            f"it was given {given} target labels that this run is not": given and not among,
-            f"its labelled source is this run's target, {target}": target in str(run_of["source"]).split("+"),
-        }
-        for reason, holds in reasons.items():
-            if holds:
-                raise ValueError(f"distil.teachers: {run}: {reason}; what it says would carry them here; leave it out")
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``labels``: (words or texts, classes) probabilities; zeros for what no teacher has read."""
