@@ -2,8 +2,8 @@ r"""Labels of target texts that a large model, or anyone, wrote are learnt softl
 
 A network is one teacher, and each file is another: in the first epoch a network that was trained on the source alone,
 then the one that learns, as it is after each epoch (soft bootstrapping, Reed et al. 2015). With :math:`p_{ik}` the
-network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1 where file f says k, and
-:math:`c_{fi}` its confidence (1 where the file says none),
+network's probability of class k of word (or text) i, F files that hold the text, :math:`y_{fik}` 1 where file f says
+k, and :math:`c_{fi}` its confidence (1 where the file says none),
 
 .. math:: q_{ik} = \frac{1}{1 + F} \Big(p_{ik} + \sum_f c_{fi}\, y_{fik} + (1 - c_{fi})\, p_{ik}\Big)
 
