@@ -313,7 +313,7 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
-    assert (out + err).count("blank text, dropped (1 times)") == 1 and "not run again" not in out + err
+    assert (out + err).count("blank text, dropped (1 time)") == 1 and "not run again" not in out + err
     run = folder / "new_adapted"
     assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
     assert not [*(run / "source_only").glob("fifty_to_label.*")]
@@ -366,13 +366,13 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.cli.labelling.MOST", 9)
         out, _ = command(*asked[:-1], f"output={folder}/few.jsonl", "count=7")
-    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 times)" in out
+    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 time)" in out
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out
     (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
     out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
-    assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 times)" in out
+    assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 time)" in out
     assert out.count("\n  1 text is longer than") == 1
     short = Path(shutil.copytree(run / "model", folder / "short"))
     about = json.loads((short / "domadapt.json").read_text(encoding="utf-8"))

@@ -27,13 +27,12 @@ from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
-from domadapt.reporting.render import counted
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
 from domadapt.utils.redact import guard_logs, redact, redacted
-from domadapt.utils.text import duration
+from domadapt.utils.text import counted, duration
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
@@ -231,7 +230,8 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         print(text_table(done))
     if watch.ended:
         wall, work = time.time() - watch.started, sum(sum(metrics.seconds.values()) for metrics in watch.ended.values())
-        print(f"{len(watch.ended)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
+        ended = counted(len(watch.ended), "cell")
+        print(f"{ended} in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]

@@ -234,6 +234,8 @@ def check_options(format: str, vocabulary: str, layers: int | None, prune_heads:
     in_range("distil_epochs", distil_epochs, 1)
     if layers is not None:
         in_range("layers", layers, 1)
+    if distil_epochs != 10 and layers is None and not prune_heads:
+        raise ValueError(f"distil_epochs={distil_epochs}: nothing is distilled; add layers= or prune_heads=")
     if prune_heads and format == "hf":
         raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
     needed = ("onnx", "onnxruntime", "onnxscript") if format != "hf" else ()

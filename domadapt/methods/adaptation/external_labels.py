@@ -29,6 +29,7 @@ from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
 from domadapt.tasks.task import Task
+from domadapt.utils.text import noted
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
@@ -156,8 +157,8 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
 
 
 def _warn(path: str, warnings: Counter[str]) -> None:
-    for message, count in sorted(warnings.items()):
-        log.warning("%s: %s (%d times)", path, message, count)
+    for line in noted(warnings):
+        log.warning("%s: %s", path, line)
 
 
 def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:
