@@ -121,6 +121,9 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     pytest.importorskip("onnxscript")
     told = export(tiny_run, tmp_path / "out", format, TEXTS[:2])
     assert any("times as fast as transformers' pipeline" in line for line in told)
+    assert "model = OnnxModel()\n" in (tmp_path / "out" / "README.md").read_text(
+        "utf-8"
+    )  # whatever the folder is called
     code = """if True:
         import json, sys
         from onnx_model import OnnxModel

@@ -144,9 +144,8 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
             f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "
             f"expected texts of the target's file, letter by letter"
         )
-    if bad := corpus.warnings[NO_PROBABILITY]:
-        fix = "write a probability, or leave it out"
-        raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
+    if bad := [line for line in noted(corpus.warnings) if line.startswith(NO_PROBABILITY)]:
+        raise ValueError(f"{path}: {bad[0].replace(', ignored', '')}; write a probability, or leave it out")
     task.check(known)
     if pairs := contradictory(known, task.kind):
         lines = " and ".join(str(record.where and record.where.line) for record in pairs[0])
