@@ -129,6 +129,8 @@ def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
     if twice := [cell.folder for cell in todo if runs[cell.key] > 1]:
         names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
         raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
+    if len(todo) > len({cell.folder for cell in todo}):
+        raise ValueError(f"paths.run={todo[0].folder}: one folder for {len(todo)} runs; give paths.runs=FOLDER")
     return todo
 
 
@@ -172,14 +174,14 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
 def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
     kinds = {
-        "parses of {} parsers": "*.sqlite",
-        "{} post-trained encoders": "masked-lm-*.safetensors",
-        "{} ceilings": "ceiling-*.json",
-        "{} source networks": "network-*-epoch=1.safetensors",
+        "parser": "*.sqlite",
+        "post-trained encoder": "masked-lm-*.safetensors",
+        "ceiling": "ceiling-*.json",
+        "source network": "network-*-epoch=1.safetensors",
     }
-    found = [words.format(len(list(cache.glob(pattern)))) for words, pattern in kinds.items()]
+    found = [counted(len(list(cache.glob(pattern))), kind) for kind, pattern in kinds.items()]
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
-    return f"{', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
+    return f"parses of {', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
 
 
 def check(todo: Sequence[PlannedCell]) -> None:
