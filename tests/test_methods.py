@@ -221,7 +221,10 @@ SECOND = "{_target_: domadapt.methods.injection.lisa.Lisa, layer: 0, head: 1, at
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        *(([f"+injection.own={config}"], CLASSLESS) for config in ("{layer: 1}", "5", "null")),
+        *(
+            ([f"+injection.own={config}"], CLASSLESS)
+            for config in ("{layer: 1}", "5", "null", "{_target_: collections.Counter}")
+        ),
         (["injection=lisa", f"+injection.second={SECOND}"], "another has this name, or one of the losses"),
     ],
 )

@@ -197,6 +197,8 @@ def export(
             measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
         if compared:
             measured.extend(measure(original, stock, part if onnx else None, compared))
+        else:
+            measured.append("It was not compared with the original, for want of texts: give input=FILE.")
         if onnx:
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))

@@ -416,5 +416,7 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     assert "there is something in it" in guide("types=[aspect]", "terms=[lens]")
     _, told = command("guide", f"model={tmp_path}/guided", f"to={tmp_path}/again", "terms=[strap]")
     assert "has guidelines; these take their place" in told
+    measured = export(tmp_path / "guided", tmp_path / "stock", drop_methods=True)
+    assert measured[0] == "It was not compared with the original, for want of texts: give input=FILE."
     out, told = command("predict", f"model={tmp_path}/guided", f"text={TEXTS[0]}", "threshold=0.01")
     assert '"text": "lens"' in out and "precision" not in told  # on the source it was another model's
