@@ -432,18 +432,19 @@ ROWS, TARGET = records("camera", 40), [row["text"] for row in records("laptop", 
 TEXTS = [row["text"] for row in ROWS]
 
 
-def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
-    y = [int(row["label"] == "positive") for row in ROWS]
+@pytest.mark.parametrize("names", [(0, 1), ("bad ", "good ")])
+def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path, names: tuple[Any, Any]) -> None:
+    y = [names[row["label"] == "positive"] for row in ROWS]
     adapter = domadapt.DomainAdapter(overrides=LEARNS, folder=tmp_path / "it's, (here)")
     assert adapter.fit(TEXTS, y, target=TARGET) is adapter
     found = adapter.predict(TARGET)
-    assert found.dtype.kind == "i" and set(found.tolist()) <= {0, 1}
+    assert {*map(repr, found.tolist())} <= {*map(repr, names)}
     shares = adapter.predict_proba(TARGET)
-    assert shares.shape == (20, 2) and shares.argmax(1).tolist() == found.tolist()
+    assert shares.shape == (20, 2) and [names[place] for place in shares.argmax(1)] == found.tolist()
     assert 0 <= adapter.score(TEXTS, y) <= 1
     [run] = (tmp_path / "it's, (here)").glob("*/*/*/metrics.json")
     again = domadapt.load(run.parent).predict(TARGET)
-    assert [int(str(p.label)) for p in again] == found.tolist()
+    assert [str(p.label) for p in again] == [str(name).strip() for name in found]
     other = clone(adapter)
     assert other.get_params() == adapter.get_params()
     with pytest.raises(NotFittedError):
@@ -468,6 +469,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
         (["a"], None, "target=None: give texts"),
         (["a", "b"], TARGET, "X has 1 texts and y 2 entries"),
         ([float("nan")], TARGET, r"y\[0\] is nan: expected a label of each text"),
+        (["None"], TARGET, r"y\[0\] is 'None': expected a label of each text"),
+        ([" "], TARGET, r"y\[0\] is ' ': expected a label of each text"),
     ],
 )
 def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:

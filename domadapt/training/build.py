@@ -197,7 +197,9 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
 
 def make_validators(cfg: DictConfig) -> Iterator[Validator]:
     """The chosen validator, a stranger's perhaps, then every other: the others' choices are recorded."""
-    first: Validator = make(cfg.selection)
+    first = make(cfg.selection)
+    if not isinstance(first, Validator) or not hasattr(first, "name"):
+        raise ValueError(f"selection={cfg.selection}: expected a subclass of Validator, with a name, as _target_")
     yield first
     yield from (Validator(name) for name in NAMES if name != first.name)
 
