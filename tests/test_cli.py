@@ -223,7 +223,7 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     assert [row["id"] for row in rows] == ["input/my:1", "input/my:3", "input/my:4"]
     assert all(span["text"] == row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"])
     assert {span["type"] for row in rows for span in row["spans"]} <= {"aspect", "opinion"}
-    assert "blank text, dropped (1 times)" in err
+    assert "blank text, dropped (1 time)" in err
     assert f"1 of 3 texts are longer than the {domadapt.load(run_folder).session.max_length} subwords" in err
     assert [row.get("truncated", False) for row in rows] == [False, False, True]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.jsonl"]

@@ -221,13 +221,21 @@ SECOND = "{_target_: domadapt.methods.injection.lisa.Lisa, layer: 0, head: 1, at
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        *(([f"+injection.own={config}"], CLASSLESS) for config in ("{layer: 1}", "5", "null")),
+        *(
+            ([f"+injection.own={config}"], CLASSLESS)
+            for config in ("{layer: 1}", "5", "null", "{_target_: collections.Counter}")
+        ),
         (["injection=lisa", f"+injection.second={SECOND}"], "another has this name, or one of the losses"),
     ],
 )
 def test_a_method_without_a_class_and_two_that_share_a_loss(overrides: list[str], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         make_methods(domadapt.compose("train", overrides))
+
+
+def test_a_class_that_is_no_validator_is_named() -> None:
+    with pytest.raises(ValueError, match="collections.Counter.*: expected a subclass of Validator, with a name"):
+        list(make_validators(domadapt.compose("train", ["selection._target_=collections.Counter"])))
 
 
 def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
@@ -255,9 +263,16 @@ class OnTargetAlone(Method):
         return {"alone": step.target.output.states.pow(2).mean()}
 
 
+class Weightless(OnTargetAlone):
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        return {"other": step.source.output.logits.sum()}
+
+
 def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_mode(tmp_path: Path) -> None:
     own = "+adaptation.alone={_target_: tests.test_methods.OnTargetAlone}"
     metrics = trained(tmp_path, "run", own)
     assert metrics["curve"][0]["losses"]["alone"] > 0
     assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
+    with pytest.raises(ValueError, match="loss 'other' has no weight: its method gives one"):
+        trained(tmp_path, "other", own.replace("OnTargetAlone", "Weightless"))
     assert json.loads((tmp_path / "run" / "metrics.json").read_text(), parse_constant=pytest.fail) == metrics

@@ -136,7 +136,7 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     assert [(row["text"], row["text_pair"]) for row in read_jsonl(tmp_path / "out.jsonl")] == [p[:2] for p in PAIRS]
     write_jsonl(tmp_path / "twice.jsonl", [*rows(), *rows(), {"text": " "}])
     out, _ = command("sample", f"model={run}", "input=twice.jsonl", "output=ask.jsonl")
-    assert f"copy of another text, left out ({len(PAIRS)} times)" in out and "blank text, dropped (1 times)" in out
+    assert f"copy of another text, left out ({len(PAIRS)} times)" in out and "blank text, dropped (1 time)" in out
     form = '{"id": "...", "text": "the text", "text_pair": "the other text", "label": "LABEL"}'
     assert form in (tmp_path / "ask.prompt.txt").read_text(encoding="utf-8")
 

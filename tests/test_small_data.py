@@ -313,7 +313,7 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
-    assert (out + err).count("blank text, dropped (1 times)") == 1 and "not run again" not in out + err
+    assert (out + err).count("blank text, dropped (1 time)") == 1 and "not run again" not in out + err
     run = folder / "new_adapted"
     assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
     assert not [*(run / "source_only").glob("fifty_to_label.*")]
@@ -366,13 +366,13 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.cli.labelling.MOST", 9)
         out, _ = command(*asked[:-1], f"output={folder}/few.jsonl", "count=7")
-    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 times)" in out
+    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 time)" in out
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out
     (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
     out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
-    assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 times)" in out
+    assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 time)" in out
     assert out.count("\n  1 text is longer than") == 1
     short = Path(shutil.copytree(run / "model", folder / "short"))
     about = json.loads((short / "domadapt.json").read_text(encoding="utf-8"))
@@ -432,18 +432,19 @@ ROWS, TARGET = records("camera", 40), [row["text"] for row in records("laptop", 
 TEXTS = [row["text"] for row in ROWS]
 
 
-def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
-    y = [int(row["label"] == "positive") for row in ROWS]
+@pytest.mark.parametrize("names", [(0, 1), ("bad ", "good ")])
+def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path, names: tuple[Any, Any]) -> None:
+    y = [names[row["label"] == "positive"] for row in ROWS]
     adapter = domadapt.DomainAdapter(overrides=LEARNS, folder=tmp_path / "it's, (here)")
     assert adapter.fit(TEXTS, y, target=TARGET) is adapter
     found = adapter.predict(TARGET)
-    assert found.dtype.kind == "i" and set(found.tolist()) <= {0, 1}
+    assert {*map(repr, found.tolist())} <= {*map(repr, names)}
     shares = adapter.predict_proba(TARGET)
-    assert shares.shape == (20, 2) and shares.argmax(1).tolist() == found.tolist()
+    assert shares.shape == (20, 2) and [names[place] for place in shares.argmax(1)] == found.tolist()
     assert 0 <= adapter.score(TEXTS, y) <= 1
     [run] = (tmp_path / "it's, (here)").glob("*/*/*/metrics.json")
     again = domadapt.load(run.parent).predict(TARGET)
-    assert [int(str(p.label)) for p in again] == found.tolist()
+    assert [str(p.label) for p in again] == [str(name).strip() for name in found]
     other = clone(adapter)
     assert other.get_params() == adapter.get_params()
     with pytest.raises(NotFittedError):
@@ -468,6 +469,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
         (["a"], None, "target=None: give texts"),
         (["a", "b"], TARGET, "X has 1 texts and y 2 entries"),
         ([float("nan")], TARGET, r"y\[0\] is nan: expected a label of each text"),
+        (["None"], TARGET, r"y\[0\] is 'None': expected a label of each text"),
+        ([" "], TARGET, r"y\[0\] is ' ': expected a label of each text"),
     ],
 )
 def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:

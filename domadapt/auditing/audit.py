@@ -16,7 +16,7 @@ from domadapt.auditing.surface import artefacts, encoding, one_text, preparation
 from domadapt.data.domains import Domains
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import escape_controls, shortened
+from domadapt.utils.text import counted, escape_controls, noted, shortened
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
@@ -110,7 +110,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
     for name, texts in result.parts.items():
         shares = result.surfaces.get(name)
         written = f", {percent(shares['cased'])} cased, {percent(shares['tokenised'])} tokenised" if shares else ""
-        lines.append(f"  {name:<19}{texts} texts{written}")
+        lines.append(f"  {name:<19}{counted(texts, 'text')}{written}")
     numbered = [*enumerate(result.findings, start=1)]
     for severity, title in TITLES.items():
         found = [(number, f) for number, f in numbered if f.severity == severity]
@@ -120,7 +120,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
             lines += [f"       · {example}" for example in f.examples]
     if result.mended:
         lines += ["", "Corrected by the readers, or left out"]
-        lines += [f"  {what} ({number} times)" for what, number in result.mended.items()]
+        lines += [f"  {line}" for line in noted(result.mended)]
     return "\n".join(escape_controls(line) for line in lines)
 
 

@@ -27,13 +27,12 @@ from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
-from domadapt.reporting.render import counted
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
 from domadapt.utils.redact import guard_logs, redact, redacted
-from domadapt.utils.text import duration
+from domadapt.utils.text import counted, duration
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
@@ -130,6 +129,8 @@ def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
     if twice := [cell.folder for cell in todo if runs[cell.key] > 1]:
         names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
         raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
+    if len(todo) > len({cell.folder for cell in todo}):
+        raise ValueError(f"paths.run={todo[0].folder}: one folder for {len(todo)} runs; give paths.runs=FOLDER")
     return todo
 
 
@@ -173,14 +174,14 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
 def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
     kinds = {
-        "parses of {} parsers": "*.sqlite",
-        "{} post-trained encoders": "masked-lm-*.safetensors",
-        "{} ceilings": "ceiling-*.json",
-        "{} source networks": "network-*-epoch=1.safetensors",
+        "parser": "*.sqlite",
+        "post-trained encoder": "masked-lm-*.safetensors",
+        "ceiling": "ceiling-*.json",
+        "source network": "network-*-epoch=1.safetensors",
     }
-    found = [words.format(len(list(cache.glob(pattern)))) for words, pattern in kinds.items()]
+    found = [counted(len(list(cache.glob(pattern))), kind) for kind, pattern in kinds.items()]
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
-    return f"{', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
+    return f"parses of {', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
 
 
 def check(todo: Sequence[PlannedCell]) -> None:
@@ -231,7 +232,8 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         print(text_table(done))
     if watch.ended:
         wall, work = time.time() - watch.started, sum(sum(metrics.seconds.values()) for metrics in watch.ended.values())
-        print(f"{len(watch.ended)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
+        ended = counted(len(watch.ended), "cell")
+        print(f"{ended} in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]

@@ -19,7 +19,6 @@ from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import model_folder, read_description
-from domadapt.reporting.render import counted
 from domadapt.runs.groups import load
 from domadapt.runs.key import files_named
 from domadapt.runs.target_card import read_card
@@ -27,7 +26,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.pairs import apart
-from domadapt.utils.text import escape_controls, json_lines, shortened
+from domadapt.utils.text import counted, escape_controls, json_lines, noted, shortened
 
 if TYPE_CHECKING:
     from domadapt.inference.model import Model
@@ -113,7 +112,7 @@ def _learned_from(run: Path, path: Path) -> bool:
 
 def _notes(warnings: Counter[str], *models: "Model") -> Iterator[str]:
     """What was mended in a file, and what models did not read of it."""
-    yield from (f"  {message} ({count} times)" for message, count in sorted(warnings.items()))
+    yield from (f"  {line}" for line in noted(warnings))
     for cut, limit in dict.fromkeys((model.truncated, model.session.max_length) for model in models if model.truncated):
         yield f"  {counted(cut, 'text is', 'texts are')} longer than {limit} subwords; the rest is not read"
 

@@ -21,7 +21,7 @@ from domadapt.runs.key import files_named, folder_of
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
-from domadapt.utils.text import csv_lines, json_lines
+from domadapt.utils.text import counted, csv_lines, json_lines, noted
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def parse(cfg: Settings) -> None:
     parses.close()
     _warn(warnings)
     origin = f"{parses.parsed} parsed, {count - parses.parsed} from cache, {parses.damaged} damaged files"
-    message = f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {parses.path}"
+    message = (
+        f"{counted(count, 'text')}: {origin}, {words} words, {words / seconds:.0f} words a second; cache {parses.path}"
+    )
     print(message, file=sys.stderr if cfg.output == STDIN else None)
 
 
@@ -375,5 +377,5 @@ def _write(output: str | None, lines: Iterable[str]) -> None:
 
 
 def _warn(warnings: Counter[str]) -> None:
-    for message, count in sorted(warnings.items()):
-        print(f"warning: {message} ({count} times)", file=sys.stderr)
+    for line in noted(warnings):
+        print(f"warning: {line}", file=sys.stderr)

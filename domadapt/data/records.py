@@ -229,7 +229,7 @@ def parse_record(
         encodable(str(obj["domain"]), "domain", where)
         counted[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
-    confidence = _confidence(obj, counted) if label is not None else None
+    confidence = _confidence(obj, where, counted) if label is not None else None
     if "tokens" not in obj:
         text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
@@ -282,7 +282,7 @@ def labels_as_none(counted: Counter[str]) -> str:
     return "".join(f" ({count} times: {what})" for what, count in counted.items() if what.endswith(_AS_NONE))
 
 
-def _confidence(obj: object, counted: Counter[str]) -> float | None:
+def _confidence(obj: object, where: Location, counted: Counter[str]) -> float | None:
     """How sure whoever wrote a label or a span says to be; None where nothing is said, or not as a probability."""
     value = obj.get("confidence") if isinstance(obj, Mapping) else None
     if value is None or value == "":
@@ -293,7 +293,8 @@ def _confidence(obj: object, counted: Counter[str]) -> float | None:
         number = -1.0
     if 0 <= number <= 1:
         return number
-    counted[NO_PROBABILITY] += 1
+    before = (message for message in counted if message.startswith(NO_PROBABILITY))
+    counted[next(before, f"{NO_PROBABILITY}; first {quoted(value)} at {where}")] += 1
     return None
 
 
@@ -351,9 +352,9 @@ def _spans_of_records(
                 _check_name(kind, f"{field} type", where)
                 covered = item.get("text") if isinstance(item, Mapping) else None
                 if isinstance(covered, str) and covered != text[start:end]:
-                    fix = "count characters from 0, end exclusive, in this very text"
+                    fix = "count characters from 0, end exclusive, in this very text, or leave out start and end"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
-                spans.append(Span(start, end, kind, _confidence(item, counted)))
+                spans.append(Span(start, end, kind, _confidence(item, where, counted)))
             case {"text": str(quote), "type": str(kind), **more} if kind and quote and not more.keys() - {"confidence"}:
                 _check_name(kind, f"{field} type", where)
                 taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
@@ -361,8 +362,8 @@ def _spans_of_records(
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:
-                    spans.append(Span(at, at + len(quote), kind, _confidence(item, counted)))
+                    spans.append(Span(at, at + len(quote), kind, _confidence(item, where, counted)))
             case _:
-                fix = 'write {"start": 0, "end": 5, "type": "aspect"}'
-                raise DataError(where, field, item, "an object with start, end and type", fix)
+                fix = 'write {"start": 0, "end": 5, "type": "aspect"} or {"text": "the fan", "type": "aspect"}'
+                raise DataError(where, field, item, "an object with start, end and type, or text and type alone", fix)
     return tuple(spans)

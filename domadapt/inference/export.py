@@ -197,6 +197,8 @@ def export(
             measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
         if compared:
             measured.extend(measure(original, stock, part if onnx else None, compared))
+        else:
+            measured.append("It was not compared with the original, for want of texts: give input=FILE.")
         if onnx:
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
@@ -236,6 +238,8 @@ def check_options(format: str, vocabulary: str, layers: int | None, prune_heads:
     in_range("distil_epochs", distil_epochs, 1)
     if layers is not None:
         in_range("layers", layers, 1)
+    if distil_epochs != 10 and layers is None and not prune_heads:
+        raise ValueError(f"distil_epochs={distil_epochs}: nothing is distilled; add layers= or prune_heads=")
     if prune_heads and format == "hf":
         raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
     needed = ("onnx", "onnxruntime", "onnxscript") if format != "hf" else ()

@@ -117,7 +117,7 @@ def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:
     first, call = "from transformers import pipeline", pipeline_call(kind, name)
     if format != "hf":
         first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
-        call = f'OnnxModel("../{name}")'
+        call = "OnnxModel()"
     text: Any = "The screen is sharp, but the battery dies fast."
     if pairs:
         text = {"text": "It rains.", "text_pair": "It is dry."} if format == "hf" else ["It rains.", "It is dry."]

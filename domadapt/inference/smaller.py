@@ -28,6 +28,7 @@ from domadapt.models.pretrained import layer_stack
 from domadapt.utils.files import write_atomic
 from domadapt.utils.pairs import apart
 from domadapt.utils.runtime import undisturbed
+from domadapt.utils.text import counted
 from domadapt.utils.work import progress
 
 BATCH, SAMPLE, LEAST = 16, 16, 30  # texts a batch; batches by which layers and heads are chosen; texts to learn from
@@ -62,7 +63,8 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
             gone, count = prune_heads(less, heads, sample)
             done.append(f"{gone} of {count} attention heads are gone.")
         distil(less, taught, epochs)
-    done.append(f"The rest learnt, in {epochs} epochs, the whole model's answers on {len(texts)} unlabelled texts.")
+    took = counted(epochs, "epoch")
+    done.append(f"The rest learnt, in {took}, the whole model's answers on {len(texts)} unlabelled texts.")
     return less, done
 
 

@@ -16,8 +16,8 @@ from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.plots import INK, drawn, legend, plain, wrapped
-from domadapt.reporting.render import counted, listed, number, page, percent, points
-from domadapt.utils.text import plain_json
+from domadapt.reporting.render import listed, number, page, percent, points
+from domadapt.utils.text import counted, plain_json
 
 FORMAT = 2
 WORTH_NAMING = ("det", "obj", "amod")

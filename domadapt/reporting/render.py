@@ -12,19 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, select_columns, written
-from domadapt.utils.text import escape_controls
+from domadapt.utils.text import counted, escape_controls
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number and its noun.
-
-    >>> counted(1, "pair"), counted(2, "pair"), counted(2, "this", "these")
-    ('1 pair', '2 pairs', '2 these')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, given, method_record, named_file, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
-from domadapt.reporting.render import collapsed, counted, markdown, page
+from domadapt.reporting.render import collapsed, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
@@ -16,6 +16,7 @@ from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
 from domadapt.utils.files import write_atomic
+from domadapt.utils.text import counted
 
 FEW = 2  # warnings that are not folded away
 LONG = 12  # rows of a table that is, where it only tells how things went

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
 from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
-from domadapt.reporting.render import counted, number, percent, points
+from domadapt.reporting.render import number, percent, points
 from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, run_time
 from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
@@ -17,7 +17,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
 from domadapt.utils.redact import redact
-from domadapt.utils.text import duration
+from domadapt.utils.text import counted, duration
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit

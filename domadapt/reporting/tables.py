@@ -7,11 +7,12 @@ from typing import Any
 
 from domadapt.reporting.blocks import Block, Column, Prose, Section, Table, TableCell, for_each, in_columns, tabled
 from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
-from domadapt.reporting.render import as_text, counted, percent, score_name
+from domadapt.reporting.render import as_text, percent, score_name
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Cell, Interval, Share, Statistics
+from domadapt.utils.text import counted
 
 OVER = {
     "seeds and test items": ("s, t", "over seeds and test texts"),

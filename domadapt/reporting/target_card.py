@@ -12,11 +12,11 @@ from domadapt.inference.thresholds import SHOWN as THRESHOLDS
 from domadapt.inference.thresholds import rates, source_dev
 from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Fact, Facts, Marked, Prose, Section, Table, for_each, tabled
-from domadapt.reporting.render import as_text, counted, in_line, markdown, score_name
+from domadapt.reporting.render import as_text, in_line, markdown, score_name
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
-from domadapt.utils.text import escape_controls, shortened
+from domadapt.utils.text import counted, escape_controls, shortened
 
 WIDTH = 110
 SHOWN, LONG = 6, 40  # spans or words of a kind on a terminal; their characters anywhere
@@ -165,7 +165,7 @@ def _facts(card: TargetCard) -> Iterator[str]:
     texts = counted(card.source_texts, "text")
     if card.target_labels:
         texts += f" and {card.target_labels:,} labelled of {card.target}"
-    run = f"seed {card.seed}, {card.steps:,} steps on {texts}"
+    run = f"seed {card.seed}, {counted(card.steps, 'step')} on {texts}"
     score = f"{score_name(card.headline)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
     yield f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {score}, {run}."
     if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence

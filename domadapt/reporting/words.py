@@ -8,7 +8,7 @@ from typing import Any
 
 from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, Table, for_each, tabled
 from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs, rows
-from domadapt.reporting.render import counted, listed
+from domadapt.reporting.render import listed
 from domadapt.reporting.tables import closed
 from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, reference
@@ -17,7 +17,7 @@ from domadapt.runs.target_card import ShownText
 from domadapt.statistics.items import read_answers
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Interval, Statistics
-from domadapt.utils.text import cut, duration
+from domadapt.utils.text import counted, cut, duration
 
 
 def claim(one: Cell, statistics: Statistics) -> str:

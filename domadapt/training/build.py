@@ -186,10 +186,11 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     losses = {"task"}
     for group in ("injection", "adaptation"):
         for name, config in (cfg[group] or {}).items():
-            if not (isinstance(config, Mapping) and "_target_" in config):
-                expected = "expected a method's settings, its class as _target_"
+            made = make(config) if isinstance(config, Mapping) and "_target_" in config else None
+            if not isinstance(made, Method):
+                expected = "expected a method's settings, its class as _target_, a subclass of Method"
                 raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
-            method: Method = make(config)
+            method = made
             if name in methods or losses & method.weights.keys():
                 raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")
             methods[str(name)] = method
@@ -199,7 +200,9 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
 
 def make_validators(cfg: DictConfig) -> Iterator[Validator]:
     """The chosen validator, a stranger's perhaps, then every other: the others' choices are recorded."""
-    first: Validator = make(cfg.selection)
+    first = make(cfg.selection)
+    if not isinstance(first, Validator) or not hasattr(first, "name"):
+        raise ValueError(f"selection={cfg.selection}: expected a subclass of Validator, with a name, as _target_")
     yield first
     yield from (Validator(name) for name in NAMES if name != first.name)
 

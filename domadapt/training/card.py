@@ -29,7 +29,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import csv_lines, cut, json_lines, plain_json, read_json_lines, shortened
+from domadapt.utils.text import counted, csv_lines, cut, json_lines, plain_json, read_json_lines, shortened
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -240,7 +240,7 @@ def _warnings(
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
     look = COMPARE if session.source_only else ""
     if (dev := len(session.domains.source_dev)) < FEW_DEV:
-        few = f"source dev has {dev} texts, too few to expect a score from: label some of the target's"
+        few = f"source dev has {counted(dev, 'text')}, too few to expect a score from: label some of the target's"
         yield CardWarning(few, "domadapt score model={run} input=LABELLED")
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
@@ -260,7 +260,7 @@ def _warnings(
     elif empty > ONE_CLASS * texts:
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
-        few = f"{steps} steps in all, few to learn from"
+        few = f"{counted(steps, 'step')} in all, few to learn from"
         yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"

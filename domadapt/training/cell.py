@@ -37,7 +37,7 @@ from domadapt.training.problem import Problem
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.redact import command_line, redacted, struck
-from domadapt.utils.text import json_lines, plain_json
+from domadapt.utils.text import json_lines, noted, plain_json
 from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
@@ -372,5 +372,5 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
 
 
 def _warn(warnings: Mapping[str, int]) -> None:
-    for message, count in sorted(warnings.items()):
-        log.warning("%s (%d times)", message, count)
+    for line in noted(warnings):
+        log.warning("%s", line)

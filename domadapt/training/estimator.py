@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from domadapt.config.compose import compose
 from domadapt.config.overrides import quoted
 from domadapt.data.files import saved
-from domadapt.data.records import Record, Span
+from domadapt.data.records import NO_LABEL, Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.training.build import run_config
 from domadapt.training.cell import train
@@ -54,12 +54,14 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if len(texts) != len(given):
             raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
         if self.task == "classification":
-            if (lost := next((i for i, label in enumerate(given) if label is None or label != label), -1)) >= 0:
-                raise ValueError(f"y[{lost}] is {given[lost]}: expected a label of each text; leave out those without")
+            none = (label is None or label != label or _name(label) in {"", *NO_LABEL} for label in given)
+            if (lost := next((i for i, missing in enumerate(none) if missing), -1)) >= 0:
+                expected = "expected a label of each text; leave out those without"
+                raise ValueError(f"y[{lost}] is {given[lost]!r}: {expected}")
             self.classes_ = np.unique(given)
-            if len({str(label) for label in self.classes_}) < len(self.classes_):
+            if len({_name(label) for label in self.classes_}) < len(self.classes_):
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
-            given = [str(label) for label in given]
+            given = [_name(label) for label in given]
         else:
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
@@ -78,14 +80,14 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         predictions = self._fitted().predict(X)
         if self.task != "classification":
             return [[(span.start, span.end, span.type) for span in prediction.spans] for prediction in predictions]
-        known = {str(label): place for place, label in enumerate(self.classes_)}
+        known = {_name(label): place for place, label in enumerate(self.classes_)}
         return self.classes_[[known[str(prediction.label)] for prediction in predictions]]
 
     def predict_proba(self, X: Iterable[str]) -> Any:
         """(texts, classes) probabilities, the classes as in ``classes_``."""
         model = self._fitted()
         shares = model.probabilities(X)
-        return shares[:, [model.session.task.labels.index(str(label)) for label in self.classes_]]
+        return shares[:, [model.session.task.labels.index(_name(label)) for label in self.classes_]]
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
@@ -94,7 +96,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         records = []
         for text, one in zip(texts, y, strict=True):
             if self.task == "classification":
-                records.append(Record("", "source", text, label=str(one)))
+                records.append(Record("", "source", text, label=_name(one)))
             else:
                 spans = tuple(Span(int(start), int(end), str(kind)) for start, end, kind in one)
                 records.append(Record("", "source", text, spans=spans))
@@ -104,3 +106,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if not hasattr(self, "model_"):
             raise NotFittedError("this DomainAdapter has not been fitted: call fit(X, y, target=texts) first")
         return self.model_
+
+
+def _name(label: Any) -> str:
+    """What a label is called in files, which have no spaces around it."""
+    return str(label).strip()

@@ -40,6 +40,9 @@ class AdaptationModule(pl.LightningModule):
         losses = {"task": source.weight * session.task.loss(source.output, source.batch)}
         for method in session.methods.values():
             losses |= method.losses(step)
+        if unknown := sorted(losses.keys() - self.weights.keys()):
+            fix = "its method gives one, super().__init__({NAME: WEIGHT})"
+            raise ValueError(f"loss {unknown[0]!r} has no weight: {fix}")
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self.texts += sum(len(view.batch.input_ids) for view in step.views)
         self._record({**losses, "total": total})

@@ -49,7 +49,7 @@ def _naming_if_full(path: Path) -> Iterator[None]:
         number = int(match[1]) if match else getattr(error, "errno", None)
         if number not in FULL:
             raise
-        fix = "free space and run the same command again: it goes on from what was kept"
+        fix = "free space and run the same command again: training goes on from its last checkpoint"
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 

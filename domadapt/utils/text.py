@@ -5,11 +5,20 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    >>> counted(1, "pair"), counted(2, "pair"), counted(2, "this", "these")
+    ('1 pair', '2 pairs', '2 these')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def escape_controls(text: str) -> str:
@@ -50,6 +59,15 @@ def _escaped(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and character not in JOINERS:
         return f"⟨U+{ord(character):04X}⟩"
     return character
+
+
+def noted(warnings: Mapping[str, int]) -> list[str]:
+    """Warnings with how often each was met, in the order of the alphabet.
+
+    >>> noted({"blank text, dropped": 2, "BOM, dropped": 1})
+    ['BOM, dropped (1 time)', 'blank text, dropped (2 times)']
+    """
+    return [f"{message} ({counted(count, 'time')})" for message, count in sorted(warnings.items())]
 
 
 def duration(seconds: float) -> str:

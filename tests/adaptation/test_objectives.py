@@ -286,7 +286,7 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     assert twice not in caplog.text  # refuse tells it, once
     both[1] = f"adaptation.external_labels.path=[{other},{path}]"
     for wrong, told in (
-        (path.read_text().replace("0.5", "95"), "confidence is no number from 0 to 1 in 8 places; write a probability"),
+        (path.read_text().replace("0.5", "95"), r"1; first 95 at .*llm.jsonl:1 \(8 times\); write a probability"),
         ('{"text": "None of theirs.", "spans": []}', "none of its 1 labelled texts is among"),
         ('{"text": "None of theirs."}', "none of its 1 records has a label or spans; label some"),
         (first.replace("aspect", "aspct"), r"llm.jsonl:1: span type is 'aspct'; .* did you mean 'aspect'\?"),

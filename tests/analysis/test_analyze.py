@@ -107,7 +107,7 @@ def test_a_model_that_reads_trees_is_looked_at_with_its_own(command: Command, tm
     command("analyze", f"model={tmp_path}/none", *words)
     # Of text that the parser makes no sense of its labels mean little, and that is told.
     out, err = command("predict", f"model={tmp_path}/none", "text=😀😀")
-    assert "parse that may be wrong: no Latin letter in the text (1 times)" in err, out
+    assert "parse that may be wrong: no Latin letter in the text (1 time)" in err, out
 
 
 def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_pat
         (["seed=1,2", "trainer.learning_rte=0.1,0.2"], "trainer.learning_rte: there is no such setting; did you mean"),
         (["injection=none,lisaa"], "injection=lisaa: there is no such option"),
         (["seed=1,1"], "are one and the same run"),
+        (["seed=1,2", "paths.run=one"], "one: one folder for 2 runs; give paths.runs=FOLDER"),
         (["trainer.learning_rate=interval(0,1)"], "does not support sweep type"),
     ],
 )

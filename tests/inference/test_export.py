@@ -70,7 +70,7 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
 def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
     write_jsonl(tmp_path / "texts.jsonl", [{"review": text} for text in [*TEXTS, " "]])
     out, err = command("export", f"model={tiny_run}", "to=out", "input=texts.jsonl", "column=review")
-    assert "blank text, dropped (1 times)" in err
+    assert "blank text, dropped (1 time)" in err
     first, measured, *_ = out.splitlines()
     assert first.split("; ")[0] == "out: hf"
     assert " of 4 texts" in measured
@@ -121,6 +121,9 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     pytest.importorskip("onnxscript")
     told = export(tiny_run, tmp_path / "out", format, TEXTS[:2])
     assert any("times as fast as transformers' pipeline" in line for line in told)
+    assert "model = OnnxModel()\n" in (tmp_path / "out" / "README.md").read_text(
+        "utf-8"
+    )  # whatever the folder is called
     code = """if True:
         import json, sys
         from onnx_model import OnnxModel
@@ -276,6 +279,7 @@ def test_what_stays_learns_what_the_whole_model_says() -> None:
         (("prune_heads=0.5", "input=texts.txt"), "add format=onnx"),
         (("prune_heads=1", "input=texts.txt", "format=onnx"), "a number from 0 to 0.9"),
         (("layers=1", "input=texts.txt", "distil_epochs=0"), "a whole number from 1"),
+        (("distil_epochs=3", "input=texts.txt"), "distil_epochs=3: nothing is distilled; add layers= or prune_heads="),
         (("layers=many", "input=texts.txt"), "layers='many': expected a whole number from 1"),
         (("vocabulary=corpus",), "vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE"),
         (("vocabulary=half", "input=texts.txt"), "vocabulary='half': expected whole or corpus"),
@@ -382,6 +386,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     (tmp_path / "words.txt").write_text("lens\r\nThe strap\n", encoding="utf-8-sig")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "words.csv").write_text("\nlens\n")
+    (tmp_path / "row.txt").write_text("strap\nlens, strap\n")
     words = f"terms={tmp_path}/words.txt"
     for stated, told in {
         ("types=[aspect]",): "no guideline: give terms",
@@ -396,6 +402,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
         ("terms=[lens]", "not_terms=[lens]"): "both have lens",
         ("terms=nowhere.txt",): "guidelines.terms=nowhere.txt: no such file",
         (f"terms={tmp_path}/latin.txt",): "latin.txt: not UTF-8",
+        (f"terms={tmp_path}/words.csv",): "words.csv: 'lens': expected a text file, one word or phrase per line",
+        (f"terms={tmp_path}/row.txt",): "row.txt: 'lens, strap': expected a text file, one word or phrase per line",
         ("degree_words=english",): "which of",
     }.items():
         assert told in guide(*stated) and not (tmp_path / "guided").exists()
@@ -415,5 +423,7 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     assert "there is something in it" in guide("types=[aspect]", "terms=[lens]")
     _, told = command("guide", f"model={tmp_path}/guided", f"to={tmp_path}/again", "terms=[strap]")
     assert "has guidelines; these take their place" in told
+    measured = export(tmp_path / "guided", tmp_path / "stock", drop_methods=True)
+    assert measured[0] == "It was not compared with the original, for want of texts: give input=FILE."
     out, told = command("predict", f"model={tmp_path}/guided", f"text={TEXTS[0]}", "threshold=0.01")
     assert '"text": "lens"' in out and "precision" not in told  # on the source it was another model's

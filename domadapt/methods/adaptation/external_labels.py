@@ -31,6 +31,7 @@ from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range, one_of
 from domadapt.methods.units import logits_of
 from domadapt.tasks.task import Task
+from domadapt.utils.text import noted
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
@@ -165,9 +166,8 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
             f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "
             f"expected texts of the target's file, letter by letter"
         )
-    if bad := corpus.warnings[NO_PROBABILITY]:
-        fix = "write a probability, or leave it out"
-        raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
+    if bad := [line for line in noted(corpus.warnings) if line.startswith(NO_PROBABILITY)]:
+        raise ValueError(f"{path}: {bad[0].replace(', ignored', '')}; write a probability, or leave it out")
     task.check(known)
     if pairs := contradictory(known, task.kind):
         lines = " and ".join(str(record.where and record.where.line) for record in pairs[0])
@@ -178,8 +178,8 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
 
 
 def _warn(path: str, warnings: Counter[str]) -> None:
-    for message, count in sorted(warnings.items()):
-        log.warning("%s: %s (%d times)", path, message, count)
+    for line in noted(warnings):
+        log.warning("%s: %s", path, line)
 
 
 def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:

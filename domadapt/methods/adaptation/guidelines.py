@@ -40,9 +40,12 @@ def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
     """
     if isinstance(given, str):
         try:
-            given = Path(given).read_text(encoding="utf-8-sig").split("\n")
+            path, given = given, Path(given).read_text(encoding="utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"guidelines.{name}={given}: not UTF-8 ({error.reason}); save it as UTF-8") from None
+        table = Path(path).suffix in (".csv", ".tsv", ".json", ".jsonl")
+        if odd := [line for line in given if line.strip() and (table or re.search(r"[,;\t{]", line))]:
+            raise ValueError(f"guidelines.{name}={path}: {odd[0]!r}: expected a text file, one word or phrase per line")
     each = [given] if given is not None and not isinstance(given, Sequence) else given or []
     if wrong := [one for one in each if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
         raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; one such as true goes into quotes")
