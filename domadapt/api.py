@@ -6,7 +6,6 @@ from typing import Any
 
 from domadapt.config.compose import compose
 from domadapt.config.compose import settings as asked
-from domadapt.data.records import DataError, Location
 from domadapt.inference.description import starting_from
 
 
@@ -21,6 +20,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
         settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
     """
+    from domadapt.data.files import named, saved
     from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
 
@@ -29,7 +29,6 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     paths: dict[str, str | Path] = {}
     if sides:
         from domadapt.config.overrides import quote
-        from domadapt.data.files import saved
 
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
@@ -39,14 +38,9 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
             except ValueError as error:
                 raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
-    try:
+    written = {side: path for side, path in paths.items() if path is not sides[side]}
+    with named({path: f"{side}={type(sides[side]).__name__}" for side, path in written.items()}):
         return run(run_config(compose("train", given)))
-    except DataError as error:
-        for side, path in paths.items():
-            if error.where is not None and error.where.path == path and path is not sides[side]:  # nobody knows it
-                where = Location(f"{side}={type(sides[side]).__name__}", error.where.line)
-                raise DataError(where, error.field, error.value, error.expected, error.fix) from None
-        raise
 
 
 def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:

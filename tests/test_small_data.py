@@ -478,6 +478,11 @@ def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, to
         domadapt.DomainAdapter(overrides=LEARNS).fit(TEXTS[:1], y, target)
 
 
+def test_a_fault_is_told_of_the_data_not_of_the_file_they_are_written_to() -> None:
+    with pytest.raises(ValueError, match=r"^target:1: byte 11 of the file is b'\\xed'; expected UTF-8"):
+        domadapt.DomainAdapter(overrides=LEARNS).fit(["a", "b"], ["good", "bad"], ["x\ud800"])
+
+
 def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) -> None:
     """Clopper and Pearson: 30 of 30 may be 88 in 100."""
     labelled, run = folder / "all_right", folder / "new_adapted"

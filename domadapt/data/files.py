@@ -8,13 +8,14 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from domadapt.data.records import MISSING, DataError, Location, Record, Unquoted, parse_record
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import replace_atomic
 from domadapt.utils.pairs import is_text
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
@@ -238,8 +239,20 @@ def saved(data: Any, folder: Path) -> Path:
         raise ValueError("the data is empty; expected at least one text")
     path = folder / f"{hashlib.sha256(lines).hexdigest()[:16]}.jsonl"
     if not path.is_file():
-        write_atomic(path, lines.decode("utf-8", "surrogatepass"))
+        replace_atomic(path, lambda part: part.write_bytes(lines))  # what is no UTF-8 is told when it is read
     return path
+
+
+@contextmanager
+def named(paths: Mapping[str | Path, str]) -> Iterator[None]:
+    """Within it, errors in files that :func:`saved` wrote name the data, which is all that their owner knows."""
+    try:
+        yield
+    except DataError as error:
+        if error.where is None or error.where.path not in paths:
+            raise
+        where = Location(paths[error.where.path], error.where.line)
+        raise DataError(where, error.field, error.value, error.expected, error.fix) from None
 
 
 def rows(data: Any) -> Iterator[Mapping[str, Any]]:

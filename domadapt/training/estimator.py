@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import quoted
-from domadapt.data.files import saved
+from domadapt.data.files import named, saved
 from domadapt.data.records import NO_LABEL, Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.training.build import run_config
@@ -71,7 +71,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
             config = run_config(compose("train", settings))
-            self.metrics_: dict[str, Any] = train(config)
+            with named({paths["data.source.path"]: "X, y", paths["data.target.path"]: "target"}):
+                self.metrics_: dict[str, Any] = train(config)
             self.model_ = load(config.folder, config.options.device, config.options.precision)
         return self
 

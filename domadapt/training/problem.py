@@ -3,11 +3,12 @@
 What is wrong with a file, a label or a text is told with its value, what was expected and the fix.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import combinations
 from typing import Any
 
 from hydra.utils import get_method
@@ -16,7 +17,7 @@ from omegaconf import OmegaConf
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.data.records import labels_as_none
+from domadapt.data.records import Record, labels_as_none
 from domadapt.tasks.task import Task
 
 
@@ -53,6 +54,7 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
         task.learn_labels([*domains.source_train, *domains.source_dev])
     except ValueError as error:
         raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
+    domains.warnings.update(unlike_sources(domains.source_train))
     task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it
@@ -61,3 +63,19 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
     elif values["selection"].get("name") == "oracle":
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
     return Problem(domains, task, task_config, sealed)
+
+
+def unlike_sources(records: Iterable[Record]) -> Iterator[str]:
+    """What to tell of two sources that have no label, or type of spans, in common.
+
+    >>> list(unlike_sources([Record("1", "bikes", "Fast.", label="pos"), Record("2", "pans", "Hot.", label="good")]))
+    ['bikes (pos) and pans (good) have no label in common: give the same name to what is the same']
+    """
+    names = defaultdict[str, set[str]](set)
+    for record in records:
+        labels = [record.label] if record.label is not None else [span.type for span in record.spans or ()]
+        names[record.domain].update(labels)
+    for two in combinations(sorted(name for name in names if names[name]), 2):
+        if names[two[0]].isdisjoint(names[two[1]]):
+            both = " and ".join(f"{source} ({', '.join(sorted(names[source]))})" for source in two)
+            yield f"{both} have no label in common: give the same name to what is the same"

@@ -278,10 +278,11 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     assert stages["external_labels/texts"] == len({*texts[:10]}) and "external_labels/other.jsonl" in stages
     first, mended = json.dumps(lines[0]), []
     for change in ({}, {"text": f" {texts[0]}"}, {"spans": []}):
-        other.write_text(f"{first}\n\n{json.dumps(lines[0] | change)}\n")
+        other.write_text(f"{first}\n\n{json.dumps(lines[0] | change)}\n" + '{"text": "Not yet."}')
         mended.append(labelled(str(other), "laptop", texts, session.task)[1])
     twice = "different labels of one text, the last counts; first on lines 1 and 3"
     assert [warnings[twice] for warnings in mended] == [0, 0, 1]
+    assert [warnings["text without labels, left out"] for warnings in mended] == [1, 1, 1]
     method._read(str(other), {example.text.strip(): example for example in session.target})
     assert twice not in caplog.text  # refuse tells it, once
     both[1] = f"adaptation.external_labels.path=[{other},{path}]"

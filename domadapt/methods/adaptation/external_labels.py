@@ -172,6 +172,8 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
     if pairs := contradictory(known, task.kind):
         lines = " and ".join(str(record.where and record.where.line) for record in pairs[0])
         corpus.warnings[f"different labels of one text, the last counts; first on lines {lines}"] = len(pairs)
+    if blank := len(corpus.records) - len(annotated):
+        corpus.warnings["text without labels, left out"] = blank
     if other := len(annotated) - len(known):
         corpus.warnings["text that is none of the target's, left out"] = other
     return known, corpus.warnings
