@@ -182,7 +182,7 @@ def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     """
     for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (UNLABELLED, TARGET_TRAIN), (TRAIN, TEST)):
         chosen = sample(a, b, seed)
-        few = f"{a.name} and {b.name} have fewer than {FEWEST} texts a side: no domain classifier."
+        few = f"{a.name} and {b.name}: fewer than {FEWEST} different texts that the other lacks: no domain classifier."
         yield _separated(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
 
 
