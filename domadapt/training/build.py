@@ -72,7 +72,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     name = str(cfg.backbone.get("name"))
     refuse_unlike(name, task.kind, task.names, lowercased(cfg.data))
     if sealed is not None and (run := run_of(name)) is not None and (reason := SavedRuns().has_read(run, domains)):
-        raise ValueError(f"model={run}: {reason}; its score would not be of an unlabelled target: leave out the test")
+        fix = "start from another, or leave out the target's test"
+        raise ValueError(f"model={run}: {reason}; its score would not be of an unlabelled target: {fix}")
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)

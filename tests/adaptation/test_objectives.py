@@ -187,7 +187,7 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
     ):
         with pytest.raises(ValueError, match=reason):
             prepared(one, **told)
-        with pytest.raises(ValueError, match=f"model=.*run: {reason}.*: leave out the test"):  # it goes on from that
+        with pytest.raises(ValueError, match=f"model=.*run: {reason}.* leave out the target's test"):  # goes on
             build(domadapt.compose("train", goes_on))
         build(domadapt.compose("train", [*goes_on, "target.test_path=null"]))
     overrides += ["target_labels=8"]
