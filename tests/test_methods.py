@@ -240,6 +240,7 @@ def test_a_class_that_is_no_validator_is_named() -> None:
 
 def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
     metrics = trained(tmp_path, "run", "backbone=rnn_from_scratch", "trainer.precision=32")
+    assert metrics["role"] == "rnn_from_scratch"
     predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
 
 

@@ -92,9 +92,9 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
 
 def _refuse_labels(task: Mapping[str, Any], records: Sequence[Record]) -> None:
     """Refuse labels that a model of ours does not know, before torch is loaded to load it."""
-    if str(task.get("_target_")).startswith("domadapt.tasks."):
-        pairs, types = bool(task.get("pairs")), task.get("types")
-        known: Task = Classification(task.get("labels"), pairs=pairs) if types is None else Extraction(types)
+    labels, types = task.get("labels"), task.get("types")
+    if str(task.get("_target_")).startswith("domadapt.tasks.") and isinstance(types or labels, list):
+        known: Task = Extraction(types) if types else Classification(labels, pairs=bool(task.get("pairs")))
         known.check(known.usable(tuple(records), Counter()))
 
 
