@@ -94,6 +94,17 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
     assert {path.stem for path in tmp_path.iterdir()} == {*rows}
 
 
+def test_a_setting_of_a_method_is_refused_before_transformers_is_loaded(tmp_path: Path) -> None:
+    wrong = (
+        ("adaptation=self_training", "adaptation.self_training.weight=-1"),
+        ("injection=lisa", "injection.lisa.head=-1"),
+    )
+    for given in wrong:
+        arguments = ["train", "data=hotel_laptop", f"paths.runs={tmp_path}", *given]
+        done = light(COMMAND, arguments, "transformers", "spacy", "sklearn", "pytorch_lightning", ends=2)
+        assert "=-1: expected a" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
     for verb in cli.VERBS:
         out, _ = command(verb, "--help")

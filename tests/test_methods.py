@@ -16,7 +16,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.runs.status import Status
 from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators

@@ -21,7 +21,7 @@ from domadapt.data.texts import lower_in_place, lowercased, sampled
 from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
 from domadapt.methods.session import Session
-from domadapt.models.attention import UnreachableAttention
+from domadapt.models.contracts import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, layer_states, refuse_turned
 from domadapt.syntax.parser import SILENT, Parse, Parser
 

@@ -53,6 +53,9 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
 
     folder = run_folder(cfg)
     if (metrics := finished(folder, cell_key(cfg))) is None:
+        from domadapt.methods.method import make_methods
+
+        make_methods(cfg)  # what is wrong with their settings, before transformers is loaded
         from domadapt.training.build import run_config
         from domadapt.training.cell import train as run
 

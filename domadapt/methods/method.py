@@ -1,12 +1,14 @@
 """The contract that injections and adaptations share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
+
+from domadapt.config.compose import make
 
 # By these a method refuses settings of its own, in our files and in others.
 from domadapt.config.overrides import in_range as in_range
@@ -15,7 +17,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.tasks.task import Task
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
@@ -156,3 +158,21 @@ class Method(nn.Module):
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take back what :meth:`memory` gave: when a run is resumed, an epoch put back, a model loaded."""
+
+
+def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
+    """Injections and adaptations by name; no two share a name, or the name of a loss."""
+    methods: dict[str, Method] = {}
+    losses = {"task"}
+    for group in ("injection", "adaptation"):
+        for name, config in (cfg[group] or {}).items():
+            made = make(config) if isinstance(config, Mapping) and "_target_" in config else None
+            if not isinstance(made, Method):
+                expected = "expected a method's settings, its class as _target_, a subclass of Method"
+                raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
+            method = made
+            if name in methods or losses & method.weights.keys():
+                raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")
+            methods[str(name)] = method
+            losses |= method.weights.keys()
+    return methods

@@ -15,8 +15,7 @@ from domadapt.data.domains import Domains, UnlabelledText
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.data.texts import sampled
-from domadapt.models.attention import UnreachableAttention
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output, UnreachableAttention
 from domadapt.runs.metrics import Truncation
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch
 from domadapt.methods.method import View
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.trees import UNKNOWN
 from domadapt.tasks.rows import MATTERS

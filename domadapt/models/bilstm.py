@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from domadapt.data.batches import Batch
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.models.pretrained import AGAIN, load_tokenizer, refuse_non_finite
 
 

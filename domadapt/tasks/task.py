@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # labels are checked before torch is loaded
     from torch import Tensor
 
     from domadapt.data.batches import Batch, Example
-    from domadapt.models.encoder import Output
+    from domadapt.models.contracts import Output
     from domadapt.syntax.alignment import IntArray
 
 Scores = dict[str, float]

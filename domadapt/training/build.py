@@ -17,7 +17,7 @@ from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, lowercased, run_of
-from domadapt.methods.method import TREES, Method
+from domadapt.methods.method import TREES, Method, make_methods
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.models.pretrained import MINILM
@@ -179,24 +179,6 @@ def read_parsed(cfg: DictConfig) -> tuple[Problem, Parser]:
     parser: Parser = make_parser(cfg.parser, problem.domains, folder_of(cfg, "cache"))
     refuse_foreign_trees([f"rule_baseline={name}" for name in cfg.rule_baseline], problem.domains, parser.name)
     return problem, parser
-
-
-def make_methods(cfg: DictConfig) -> dict[str, Method]:
-    """Injections and adaptations by name; no two share a name, or the name of a loss."""
-    methods: dict[str, Method] = {}
-    losses = {"task"}
-    for group in ("injection", "adaptation"):
-        for name, config in (cfg[group] or {}).items():
-            made = make(config) if isinstance(config, Mapping) and "_target_" in config else None
-            if not isinstance(made, Method):
-                expected = "expected a method's settings, its class as _target_, a subclass of Method"
-                raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
-            method = made
-            if name in methods or losses & method.weights.keys():
-                raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")
-            methods[str(name)] = method
-            losses |= method.weights.keys()
-    return methods
 
 
 def make_validators(cfg: DictConfig) -> Iterator[Validator]:

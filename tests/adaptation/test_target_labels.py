@@ -17,7 +17,7 @@ import domadapt
 from domadapt.methods.adaptation.guidelines import Guidelines, with_degree, without_degree
 from domadapt.methods.adaptation.self_training import SelfTraining, by_bag_of_words, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session, TargetReadings
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
 from tests.support import built, losses_while_training, setting_of, tiny_encoder, tiny_step, trained

@@ -17,7 +17,7 @@ from domadapt.analysis.probes import fit, linear, score, spanning_tree, spearman
 from domadapt.analysis.shift import compare, domain_shift, jensen_shannon, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject, every_layer, of_words
 from domadapt.data.records import Record, Span
-from domadapt.models.attention import AttentionCall
+from domadapt.models.contracts import AttentionCall
 from domadapt.reporting.analysis_page import probes_section, shift_section
 from domadapt.reporting.render import page
 from domadapt.syntax.controls import random_heads

@@ -20,7 +20,7 @@ from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.tree_bias import TreeBias, distance_kinds
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session
-from domadapt.models.attention import AttentionCall
+from domadapt.models.contracts import AttentionCall
 from domadapt.models.graph_network import CONVOLUTIONS
 from domadapt.syntax.controls import Control
 from domadapt.syntax.parser import SpacyParser

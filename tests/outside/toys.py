@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 
 
 class Teacher(Method):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import domadapt
 from domadapt.config.compose import make
 from domadapt.methods.method import Method, Step
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.tasks.classification import Classification
 from tests.support import CONF, METHODS, write_jsonl
 from tests.test_learning import OPINIONS, SOURCE_NOUNS, TARGET_NOUNS, planted_shift

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.analysis import expected
 from domadapt.data.records import Location, Record, Span, bio_tags
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.extraction import Extraction

@@ -20,7 +20,7 @@ from domadapt.data.domains import Domains
 from domadapt.methods.method import Method, one_of
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
-from domadapt.models.encoder import Output
+from domadapt.models.contracts import Output
 from domadapt.tasks.task import Task
 
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛`´", "'"))

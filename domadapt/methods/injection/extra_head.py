@@ -21,7 +21,7 @@ from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.methods.units import check_place
-from domadapt.models.attention import additive_mask
+from domadapt.models.contracts import additive_mask
 from domadapt.syntax.alignment import between_pieces, words_read
 
 START = 3.0  # of b: an arc outweighs 20 pieces that are not one

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from domadapt.methods.method import Method, View, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.methods.units import check_place, hidden_below
-from domadapt.models.attention import AttentionCall
+from domadapt.models.contracts import AttentionCall
 from domadapt.syntax.alignment import IGNORED
 
 QUERIES = ("query", "q_lin", "self.query")  # names of the query projection in an attention module

@@ -18,7 +18,7 @@ from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import check_place
-from domadapt.models.attention import AttentionCall
+from domadapt.models.contracts import AttentionCall
 from domadapt.syntax.alignment import between_pieces, words_read
 from domadapt.syntax.trees import tree_distances
 
