@@ -215,7 +215,7 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
         return None
     kinds = [counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
     kinds.insert(0, counts(dev, task.labels, labelled=True))
-    how = task.headline, getattr(task, "average", "present")
+    how = task.headline, getattr(task, "average", "macro")
     estimated = by_confidence(kinds, [np.ones(size) for size in sizes], *how)
     random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):

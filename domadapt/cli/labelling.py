@@ -125,7 +125,7 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
     gold = [labels_of(r, task.kind) for r in records]
     scores = task.score(records, predictions)
     kinds = sorted({str(r.label) for r in records}) if task.kind == "sequence" else list(getattr(task, "types", ()))
-    average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "present"))
+    average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "macro"))
     every = list(task.names) if task.headline == "accuracy" else kinds  # what is wrongly predicted counts, too
 
     def counts(found: Sequence["Prediction"], kinds: list[str], average: str) -> Any:

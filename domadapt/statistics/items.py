@@ -36,7 +36,7 @@ class ItemCounts:
 
     digest: str  #: of the items and their gold labels; runs with the same digest can be compared item by item
     counts: CountArray  #: (items, kinds, 3) true positives, false positives, false negatives
-    average: str  #: how kinds are put together: ``macro``, ``micro``, or ``present``, the mean over those in the gold
+    average: str  #: how kinds are put together: ``macro``, the mean over those in the gold, or ``micro``
     kinds: tuple[str, ...] = ()  #: their names; empty where all kinds are one
 
     def only(self, kind: str) -> "ItemCounts | None":
@@ -53,15 +53,17 @@ class ItemCounts:
 
 
 def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
-    """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere."""
+    """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives.
+
+    Macro leaves out a kind that the gold lacks, and one of which no text was drawn again.
+    """
     totals = totals.astype(np.float64)
     if average == "micro":
         totals = totals.sum(axis=-2, keepdims=True)
     both = 2 * totals[..., 0]
     below = both + totals[..., 1] + totals[..., 2]
     each = np.divide(both, below, out=np.zeros_like(both), where=below > 0)
-    # Of classes, as they are scored: one of which no text was drawn again is not counted as missed.
-    there = totals[..., 0] + totals[..., 2] > 0 if average == "present" else np.ones_like(each)
+    there = totals[..., 0] + totals[..., 2] > 0
     return np.asarray((each * there).sum(axis=-1) / np.maximum(there.sum(axis=-1), 1))
 
 
@@ -77,7 +79,7 @@ def read_items(run: Metrics) -> ItemCounts | str:
     if run.headline == "accuracy":  # of one label each, the micro average of all classes
         kinds, average = sorted({label for a in answers for label in a.gold | a.predicted}), "micro"
     elif run.task == "classification":
-        kinds, average = sorted({label for a in answers for label in a.gold}), "present"
+        kinds, average = sorted({label for a in answers for label in a.gold}), "macro"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run.config.get("task") or {}).get("average", "macro"))

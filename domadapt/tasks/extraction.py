@@ -180,14 +180,15 @@ class Extraction(Task):
         return tuple(spans)
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
-        """Exact-span F1 of each type, and their average; a span counts only with its type."""
+        """Exact-span F1 of each type, and the average of those in the gold; a span counts only with its type."""
         gold = {(i, s) for i, r in enumerate(records) for s in r.spans or ()}
         predicted = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
         scores: Scores = {}
         for kind in self.types:
             own_gold, own_predicted = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, predicted))
             scores |= set_scores(own_gold, own_predicted, kind)
-        average = {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))}
+        present = [scores[f"{kind}_f1"] for kind in self.types if scores[f"{kind}_support"]]
+        average = {"span_f1": float(np.mean(present or [0.0]))}
         if self.average == "micro":
             average = set_scores(gold, predicted, "span")
         return average | scores | average  # first, and not those of a type that is called span
