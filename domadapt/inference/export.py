@@ -92,6 +92,7 @@ def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bi
             tuple(batch[name] for name in names),
             whole,
             dynamo=True,
+            opset_version=23,  # has attention as one operator: a tenth faster
             input_names=names,
             output_names=["logits"],
             dynamic_shapes=dict.fromkeys(names, axes),

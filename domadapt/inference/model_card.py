@@ -116,7 +116,7 @@ def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:
     """Python that loads the folder, whichever place it has been moved to."""
     first, call = "from transformers import pipeline", pipeline_call(kind, name)
     if format != "hf":
-        first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
+        first = "# pip install 'onnxruntime>=1.23' tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
         call = "OnnxModel()"
     text: Any = "The screen is sharp, but the battery dies fast."
     if pairs:
