@@ -19,17 +19,17 @@ import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, notes, pipeline_like, refuse_own
+from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_own, write_onnx
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
-from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads
+from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads, stock_model
 from domadapt.inference.thresholds import above, counted, least
 from domadapt.models.attention import attention_modules, output_projection
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
 from domadapt.tasks.task import Prediction
-from tests.support import Command, ran, write_jsonl
+from tests.support import Command, ran, setting_of, small_encoder, write_jsonl
 
 TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
 TEXTS = [
@@ -141,6 +141,22 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])  # positions that are added, and rotated
+def test_onnx_of_padded_texts(tmp_path: Path, kind: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    encoder = small_encoder(tmp_path, kind)
+    encoder.save(tmp_path / "stock")
+    model = stock_model(tmp_path / "stock")
+    with quietly():
+        write_onnx(tmp_path / "stock", model, setting_of(encoder), tmp_path, eight_bits=False)
+    ids, mask = torch.arange(30).view(3, 10) + 5, torch.tensor([[1] * 10, [1] * 6 + [0] * 4, [1] * 3 + [0] * 7])
+    given = {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+    (logits,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, given)
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).logits.numpy()
+    np.testing.assert_allclose(logits[mask == 1], expected[mask == 1], atol=1e-4)
 
 
 def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path) -> None:
