@@ -372,7 +372,10 @@ def test_the_real_wordpiece_tokenizer() -> None:
     for old, new in zip(smaller.encoded(whole, texts), smaller.encoded(smaller.cut(whole, kept), texts), strict=True):
         assert old.ids == [kept[number] for number in new.ids]
     told = "Text that was not met, of the same kind: cut to nine tenths of these texts, "
-    assert smaller.cost(whole, texts).startswith(told)
+    words = ["lens", "strap", "zoom", "tripod", "shutter", "battery", "firmware", "aperture", "viewfinder", "flash"]
+    for corpus, warned in ((texts, False), ([f"The {word}." for word in words], True)):
+        said = smaller.cost(whole, corpus)
+        assert said.startswith(told) and said.endswith("leave the vocabulary whole.") == warned
     assert "is not known" in smaller.cost(whole, ["The same."] * 20)
 
 
