@@ -109,10 +109,10 @@ def main() -> None:
             shown = {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
             print(json.dumps(shown), flush=True)
             kept.append({**made, **shown})
-    with output.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, header, lineterminator="\n", restval="")
-        writer.writeheader()
-        writer.writerows(kept)
+            with output.open("w", encoding="utf-8", newline="") as file:  # as they come: a row takes minutes
+                writer = csv.DictWriter(file, header, lineterminator="\n", restval="")
+                writer.writeheader()
+                writer.writerows(kept)
 
 
 if __name__ == "__main__":
