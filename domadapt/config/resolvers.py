@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 SIDES = ("source", "target")  # of a problem; in the parser's settings each may have a pipeline of its own
+ORACLE = "+oracle_selection"  # behind the name of a run whose epoch was chosen by target labels
 RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
 # ``_target_`` of a task that the source says of itself; named, not imported.
 AUTO = "domadapt.tasks.classification.auto"

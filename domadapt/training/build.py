@@ -6,6 +6,7 @@ Past this file travels no composed configuration. What is wrong is told with its
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
-from domadapt.inference.model import SavedRuns, lowercased, run_of
+from domadapt.inference.model import SavedRuns, has_read, lowercased
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
@@ -71,9 +72,11 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     methods = make_methods(cfg)
     name = str(cfg.backbone.get("name"))
     refuse_unlike(name, task.kind, task.names, lowercased(cfg.data))
-    if sealed is not None and (run := run_of(name)) is not None and (reason := SavedRuns().has_read(run, domains)):
-        fix = "start from another, or leave out the target's test"
-        raise ValueError(f"model={run}: {reason}; its score would not be of an unlabelled target: {fix}")
+    if reason := has_read(Path(name), domains):
+        if sealed is not None:
+            fix = "start from another, or leave out the target's test"
+            raise ValueError(f"model={name}: {reason}; its score would not be of an unlabelled target: {fix}")
+        domains.warnings[f"the model that it goes on from: {reason}"] += 1
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)

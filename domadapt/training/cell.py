@@ -14,7 +14,7 @@ import torch
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
-from domadapt.config.resolvers import role
+from domadapt.config.resolvers import ORACLE, role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
@@ -183,7 +183,7 @@ def learn(
     metrics = {**summary(config, session.domains, session.task, session), "training": network.key}
     metrics |= {"curve": epochs.curve, **scores, "stages": stages}
     if chosen.uses_target_labels:
-        metrics["method"] += "+oracle_selection"
+        metrics["method"] += ORACLE
     if sealed is None:
         leave_card(session, labelled, metrics, found_odd, folder)
     return metrics
