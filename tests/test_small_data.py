@@ -129,6 +129,7 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     monkeypatch.setattr(term_substitution, "telling_nouns", lambda r, p: seen.extend(r) or kept(r, p))
     run = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
     run += [f"target.train_path={tmp_path}/few.csv", "target_labels=all", "adaptation=term_substitution"]
+    run += ["method=term_substitution"]  # whatever it is called, it is marked
     run += ["trainer.epochs=1", "trainer.min_steps=0", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train(run)
     card = read_card(tmp_path / "run")

@@ -82,6 +82,15 @@ def with_labels(name: str, target_labels: int | str) -> str:
     return f"{name}+{target_labels}_labels" if target_labels else name
 
 
+def marked(name: str, target_labels: int | str) -> str:
+    """The same of a name that somebody gave, which may say so already.
+
+    >>> marked("mine", 32), marked("gnn+32_labels@linear", 32), marked("mine", 0)
+    ('mine+32_labels', 'gnn+32_labels@linear', 'mine')
+    """
+    return name if with_labels("", target_labels) in name else with_labels(name, target_labels)
+
+
 def role(config: dict[str, Any]) -> str:
     """Which bar of the report a run is: those that stand, or one between."""
     if config["train_on"] == "target":
