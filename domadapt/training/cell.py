@@ -14,7 +14,7 @@ import torch
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
-from domadapt.config.resolvers import ORACLE, role
+from domadapt.config.resolvers import ORACLE, marked, role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
@@ -221,7 +221,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "target": domains.target,
         "task": "extraction" if task.kind == "token" else "classification",
         "headline": task.headline,
-        "method": values["method"],
+        "method": marked(values["method"], values["target_labels"]),
         "role": role(values),
         "seed": values["seed"],
         "counts": counts,
@@ -315,8 +315,8 @@ def scores_on_test(
     folder: Path,
 ) -> dict[str, Any]:
     """What metrics.json says of the target test; the predictions go into ``folder``."""
-    texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
-    seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
+    read = *domains.unlabelled.texts, *domains.source_train, *domains.source_dev  # dev chooses the epoch
+    seen = {identity(text.text) for text in read}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
     write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
