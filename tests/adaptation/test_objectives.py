@@ -324,6 +324,10 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     assert not list(tmp_path.glob("runs/**/seed2-*/metrics.json"))  # told before source-only is trained
     with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
         domadapt.train([*overrides, given[0]], seed=2)
+    for name in ("test", "labelled"):  # of the target
+        shutil.copy(tmp_path / f"{name}.jsonl", path)
+        with pytest.raises(ValueError, match=rf"llm.jsonl: is .*{name}.jsonl, labels that the run must not learn from"):
+            build(domadapt.compose("train", [*overrides, *given]))
 
 
 WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kettle"]
