@@ -99,7 +99,8 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
         lowercase=lowercased(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
-    about = {"source": session.domains.source, "texts": len(session.dev), "kinds": dev}
+    source = session.domains.target if config["train_on"] == "target" else session.domains.source
+    about = {"source": source, "texts": len(session.dev), "kinds": dev}
     if dev:
         write_atomic(folder / thresholds.FILE, json.dumps(about))
     write_checksums(folder)
