@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
 from domadapt.config.resolvers import ORACLE, marked, role
-from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.model import save_model, span_row
@@ -260,13 +261,21 @@ class Tested:
 def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
     """Open the target test. The chosen epoch comes last, so that its weights stay."""
     records = session.task.usable(sealed.open(), session.domains.warnings)
-    examples = session.examples(records, "target test", session.parses_at_prediction, labelled=True)
+    session.task.check(records)
+    # Parser, encoder and methods, whoever wrote them, predict from texts that have no label.
+    texts = TargetUnlabelled.from_records(session.domains.target, records).texts
+    examples = session.examples(texts, "target test", session.parses_at_prediction, labelled=False)
+    targets = session.task.targets(records, [example.words for example in examples], session.domains.warnings)
+    (gold,) = targets.values()
     tested = Tested(records, {}, {})
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for one in (*others, epoch):
         epochs.restore(one)
-        tested.found[one] = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
-        tested.scores[one] = session.task.score(records, tested.found[one].predictions)
+        found = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
+        places = zip(found.rows.texts.tolist(), found.rows.words.tolist(), strict=True)
+        classes = np.array([np.atleast_1d(gold[text])[word] for text, word in places], dtype=np.int64)
+        tested.found[one] = replace(found, rows=replace(found.rows, classes=classes))
+        tested.scores[one] = session.task.score(records, found.predictions)
     return tested
 
 
@@ -364,7 +373,8 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
             result["source_test"] = scored(domains.source_test, "source test")
         if problem.sealed is not None:
             records = task.usable(problem.sealed.open(), domains.warnings)
-            predictions = predicted(records, parsed(records, "target test"))
+            unlabelled = TargetUnlabelled.from_records(domains.target, records).texts
+            predictions = predicted(unlabelled, parsed(unlabelled, "target test"))
             scores = task.score(records, predictions)
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
         write_predictions(texts, predicted(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
