@@ -324,7 +324,8 @@ def scores_on_test(
     folder: Path,
 ) -> dict[str, Any]:
     """What metrics.json says of the target test; the predictions go into ``folder``."""
-    read = *domains.unlabelled.texts, *domains.source_train, *domains.source_dev  # dev chooses the epoch
+    # Dev, too: it chooses the epoch.
+    read: list[Text] = [*domains.unlabelled.texts, *domains.source_train, *domains.source_dev]
     seen = {identity(text.text) for text in read}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
