@@ -158,7 +158,7 @@ def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Mea
         return None
     named = next((m for m in one.pair.methods if m.name == other), None)
     base = named or (reference(one.pair, own, other) if other == "source_only" else None)
-    seeds = [s for s in own.seeds if base and one.known(own, s, name) and one.known(base, s, name)]
+    seeds = one.seeds(own, base, name=name) if base else []
     if base is None or not seeds:
         return None
     after, before = (one.over(m, seeds, name, (own, base)) for m in (own, base))

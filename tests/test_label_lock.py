@@ -9,9 +9,12 @@ import pytest
 import torch
 
 import domadapt
+from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import SealedTest, TargetUnlabelled, UnlabelledText
 from domadapt.data.records import Record
+from domadapt.methods.method import Method
 from domadapt.methods.rule_baseline import PathRules
+from domadapt.models.encoder import Output
 from domadapt.reporting.frames import rows as rows_of
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
@@ -157,6 +160,29 @@ def test_the_check_of_the_test_leaves_no_label_behind(tmp_path: Path) -> None:
     session = built(tmp_path, "task._target_=tests.test_label_lock.Curious")
     assert {*Curious.shown} == {"source", "target"}
     assert {record.domain for record in session.task.seen} == {"source"}  # type: ignore[attr-defined]
+
+
+class Peeping(Method):
+    """A method that would predict what the gold says, wherever it can be seen."""
+
+    used_at_prediction = True
+    seen: ClassVar[set[str]] = set()
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+        self.seen.update(e.domain for e in examples if e.label is not None or e.word_tags is not None)
+        return {}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        if batch.labels is not None or batch.word_tags is not None:
+            self.seen.update(example.domain for example in batch.examples)
+        return output
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_what_predicts_the_test_sees_no_label_of_it(tmp_path: Path, task: str) -> None:
+    Peeping.seen.clear()
+    support.trained(tmp_path, "run", f"task={task}", "+adaptation.peep._target_=tests.test_label_lock.Peeping")
+    assert Peeping.seen == {"source"}
 
 
 def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:

@@ -129,6 +129,7 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     monkeypatch.setattr(term_substitution, "telling_nouns", lambda r, p: seen.extend(r) or kept(r, p))
     run = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
     run += [f"target.train_path={tmp_path}/few.csv", "target_labels=all", "adaptation=term_substitution"]
+    run += ["method=term_substitution"]  # whatever it is called, it is marked
     run += ["trainer.epochs=1", "trainer.min_steps=0", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train(run)
     card = read_card(tmp_path / "run")
@@ -310,6 +311,22 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
     assert 20 < low < 30 and 50 < high < 60 and p < 0.001 and len(kinds) == 1
 
 
+def test_a_file_that_a_run_has_learned_from_is_known_whatever_it_was_to_the_run(tmp_path: Path) -> None:
+    [data, method], file = [{"source": {}, "target": {}}, "source_only"], write_jsonl(tmp_path / "a", records("a", 2))
+    own: dict[str, Any] = {"data": data, "train_on": "source", "adaptation": {}, "backbone": {"name": "minilm"}}
+    labels, tested = {"external_labels": {"path": str(file)}}, {**data, "target": {"test_path": str(file)}}
+    runs = {
+        "before": (own | {"adaptation": labels}, method),
+        "after": (own | {"backbone": {"name": f"{tmp_path}/before/model/encoder"}}, method),
+        "tested": (own | {"data": tested}, method),
+        "oracle": (own | {"data": tested}, f"{method}+oracle_selection"),
+    }
+    for name, (config, called) in runs.items():
+        metrics = {"config": config, "method": called, "counts": {"target_labels": 0}}
+        write_jsonl(tmp_path / name / "metrics.json", [metrics])
+    assert [name for name in runs if _learned_from(tmp_path / name, file)] == ["before", "after", "oracle"]
+
+
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
@@ -453,7 +470,9 @@ def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path, names: tuple[
 
 def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     y = [[(s["start"], s["end"], s["type"]) for s in row["spans"]] for row in ROWS]
-    adapter = domadapt.DomainAdapter("extraction", LEARNS).fit(TEXTS, y, target=TARGET)
+    frame: Any = SimpleNamespace(to_dicts=lambda: [{"text": text} for text in TARGET])  # of polars, say
+    adapter = domadapt.DomainAdapter("extraction", LEARNS).fit(TEXTS, y, target=frame)
+    assert adapter.metrics_["counts"]["target_unlabelled"] == len({*TARGET})
     assert adapter.metrics_["headline"] == "span_f1"
     found = adapter.predict(TEXTS)
     right = sum(len({*a} & {*b}) for a, b in zip(y, found, strict=True))

@@ -41,6 +41,11 @@ def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
     assert metrics["target_test_clean"] is None
 
 
+def test_an_epoch_that_test_texts_have_chosen_has_no_clean_score(tmp_path: Path) -> None:
+    metrics = trained(tmp_path, "run", f"data.source.dev_path={tmp_path}/test.jsonl", "task=classification")
+    assert metrics["target_test_sizes"] == {"all": 12, "clean": 0}
+
+
 def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Labels are first made after an epoch, so that a run of one learns from none."""
     late = "adaptation.self_training.start_after=1.0"

@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
-from domadapt.config.resolvers import with_labels
+from domadapt.config.resolvers import marked
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
@@ -116,8 +116,7 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
 
 def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """A cell under its name in the matrix, with its target labels, unless the matrix or the user gives ``method=``."""
-    labelled = with_labels(name, config["target_labels"])
-    name = name if name.endswith(labelled.removeprefix(name)) else labelled
+    name = marked(name, config["target_labels"])
     if config["method"] == name or any(override.startswith("method=") for override in own):
         return own, config
     return (*own, f"method={quoted(name)}"), config | {"method": name}

@@ -14,6 +14,7 @@ import numpy as np
 from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, loaded
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
+from domadapt.config.resolvers import ORACLE
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
@@ -102,12 +103,16 @@ def _learned_from(run: Path, path: Path) -> bool:
     """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given."""
     try:
         metrics = load(run / "metrics.json")
-        sides = {metrics["config"]["train_on"], *(["target"] if metrics["counts"]["target_labels"] else [])}
-        given = [metrics["config"]["data"][side] for side in sides]
-        files = [*files_named({name: one[name] for one in given for name in LABELS if name in one})]
-    except (ValueError, KeyError, TypeError):  # none of ours, or a corpus of research
+        config, oracle = metrics["config"], metrics["method"].endswith(ORACLE)
+        sides = {config["train_on"], *(["target"] if metrics["counts"]["target_labels"] else [])}
+        given = [{name: config["data"][side].get(name) for name in LABELS} for side in sides]
+        given += [{"path": config["data"]["target"].get("test_path")}] * oracle
+        files = [*files_named([*given, (config["adaptation"] or {}).get("external_labels")])]
+        encoder = Path(str(config["backbone"].get("name")))
+    except (ValueError, KeyError, TypeError, AttributeError):  # none of ours, or a corpus of research
         return False
-    return any(filecmp.cmp(file, path, shallow=False) for file in files)
+    before = encoder.parent.parent if encoder.name == "encoder" else None  # the run that this one went on from
+    return any(filecmp.cmp(one, path, shallow=False) for one in files) or bool(before and _learned_from(before, path))
 
 
 def _notes(warnings: Counter[str], *models: "Model") -> Iterator[str]:

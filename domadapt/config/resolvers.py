@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 SIDES = ("source", "target")  # of a problem; in the parser's settings each may have a pipeline of its own
+ORACLE = "+oracle_selection"  # behind the name of a run whose epoch was chosen by target labels
 RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
 # ``_target_`` of a task that the source says of itself; named, not imported.
 AUTO = "domadapt.tasks.classification.auto"
@@ -79,6 +80,15 @@ def method_name(
 def with_labels(name: str, target_labels: int | str) -> str:
     """A method's name, and how many target labels it was given, a number or ``all``."""
     return f"{name}+{target_labels}_labels" if target_labels else name
+
+
+def marked(name: str, target_labels: int | str) -> str:
+    """The same of a name that somebody gave, which may say so already.
+
+    >>> marked("mine", 32), marked("gnn+32_labels@linear", 32), marked("mine", 0)
+    ('mine+32_labels', 'gnn+32_labels@linear', 'mine')
+    """
+    return name if with_labels("", target_labels) in name else with_labels(name, target_labels)
 
 
 def role(config: dict[str, Any]) -> str:

@@ -314,9 +314,10 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
             close = get_close_matches(wanted[0], fields, n=1)
             fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
             raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
-    text = taken.get("text", "text")
-    if twice := [name for name, column in taken.items() if column == text and name != "text"]:
-        raise DataError(where, f"column of {twice[0]}", text, "another than the text's", "name the one that holds it")
+    read = {taken.get("text_pair"): "text_pair", taken.get("text", "text"): "text"}  # columns that a model sees
+    if twice := [name for name, column in taken.items() if read.get(column, name) != name]:
+        column, fix = taken[twice[0]], "name the one that holds it"
+        raise DataError(where, f"column of {twice[0]}", column, "another than the text's", fix)
     ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
     others = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
     return {name: fields[name] for name in others} | {name: fields[column] for name, column in taken.items()}

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.domains import unlabelled
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
-from domadapt.inference.model import Model, load, row
+from domadapt.inference.model import Model, labels_read, load, row
 from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
@@ -206,8 +206,9 @@ def export(
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
         use, dev = usage(session.task.kind, to.name, format, session.task.pairs), source_dev(folder)
+        read = next(iter(labels_read(folder / "encoder")), None)
         metrics = read_metrics(path) if (path := beside(folder, "metrics.json")) is not None else None
-        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev))
+        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev, read))
 
     with quietly():
         replace_folder(to, write)

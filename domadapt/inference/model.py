@@ -5,7 +5,7 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from domadapt.config.compose import make
 from domadapt.config.overrides import in_range
+from domadapt.config.resolvers import ORACLE, role
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.records import Span
@@ -60,6 +61,7 @@ def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
+LABELS = "labels_read.json"  # beside the weights
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
@@ -74,6 +76,8 @@ def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], fo
 
 def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     session.encoder.save(folder / "encoder")
+    read = [asdict(one) for one in _labels_of(session, config)]
+    write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
     if used:
@@ -95,7 +99,8 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
         lowercase=lowercased(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
-    about = {"source": session.domains.source, "texts": len(session.dev), "kinds": dev}
+    source = session.domains.target if config["train_on"] == "target" else session.domains.source
+    about = {"source": source, "texts": len(session.dev), "kinds": dev}
     if dev:
         write_atomic(folder / thresholds.FILE, json.dumps(about))
     write_checksums(folder)
@@ -332,37 +337,63 @@ class SavedRuns:
         model.session.precision = precision
         return model
 
-    def provenance(self, run: str | Path) -> dict[str, Any]:
-        """What the run's metrics.json says of whose labels it has read; ``checksum`` is of the ``target_labels``."""
-        path = Path(run) / "metrics.json"
-        try:
-            metrics = json.loads(path.read_text(encoding="utf-8"))
-            provenance = {name: metrics[name] for name in ("role", "source")}
-            provenance["target_labels"] = metrics["counts"].get("target_labels") or 0
-            provenance["checksum"] = metrics["counts"].get("target_labels_checksum")
-            provenance["before"] = run_of(str(metrics["config"]["backbone"].get("name")))
-            return {**provenance, "validator": metrics["selection"]["validator"]}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error
+    def has_read(self, run: str, domains: Domains) -> str:
+        return has_read(Path(run, "model", "encoder"), domains)
 
-    def has_read(self, run: str | Path, domains: Domains) -> str:
-        """Which labels a run, or one that it goes on from, has read that these domains keep apart; empty if none."""
-        told = self.provenance(run)
-        given, target = told["target_labels"], domains.target
+
+@dataclass(frozen=True, slots=True)
+class LabelsRead:
+    """Which labels a run has read; it lies with the weights, in ``encoder/``, and goes where these are copied to."""
+
+    role: str
+    source: str
+    target_labels: int = 0
+    checksum: str | None = None  #: of the ``target_labels``
+    oracle: bool = False  #: whether target labels chose its epoch
+
+
+def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
+    domains, count = session.domains, session.domains.target_labels
+    checksum = domains.labels_checksum(count) if count else None
+    own = LabelsRead(role(config), domains.source, count, checksum, make(config["selection"]).uses_target_labels)
+    teachers = [run for method in session.methods.values() for run in getattr(method, "teachers", ())]
+    before = Path(str(config["backbone"].get("name"))), *(Path(run, "model", "encoder") for run in teachers)
+    return list(dict.fromkeys([own, *(one for encoder in before for one in labels_read(encoder))]))
+
+
+def labels_read(encoder: Path) -> list[LabelsRead]:
+    """Of the weights in a folder: what their run has read, and the runs that it goes on or learns from; empty if they
+    are of no run."""
+    path = encoder / LABELS
+    try:
+        if path.is_file():
+            return [LabelsRead(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+        if not (encoder.parent / NAME).is_file():
+            return []
+        path = encoder.resolve().parents[1] / "metrics.json"  # of models from before there was such a file
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+        counts, oracle = metrics["counts"], metrics["method"].endswith(ORACLE)
+        given = counts.get("target_labels") or 0, counts.get("target_labels_checksum")
+        before = labels_read(Path(str(metrics["config"]["backbone"].get("name"))))
+        return [LabelsRead(metrics["role"], metrics["source"], *given, oracle), *before]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
+        raise ValueError(f"{path}: {told}; {AGAIN}") from error
+
+
+def has_read(encoder: Path, domains: Domains) -> str:
+    """Which labels the weights in a folder have read that these domains keep apart; empty if none."""
+    target = domains.target
+    for told in labels_read(encoder):
+        given = told.target_labels
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
-        among = given <= domains.target_labels and told["checksum"] == domains.labels_checksum(given)
+        among = given <= domains.target_labels and told.checksum == domains.labels_checksum(given)
         reasons = {
-            "it was trained on target labels": told["role"] == "in_domain",
-            "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",
+            "it was trained on target labels": told.role == "in_domain",
+            "its epoch was chosen by target labels (selection=oracle)": told.oracle,
             f"it was given {given} target labels that this run is not": given and not among,
-            f"its labelled source is this run's target, {target}": target in str(told["source"]).split("+"),
+            f"its labelled source is this run's target, {target}": target in told.source.split("+"),
         }
-        found = next((reason for reason, holds in reasons.items() if holds), "")
-        return found or (self.has_read(told["before"], domains) if told["before"] else "")
-
-
-def run_of(encoder: str) -> Path | None:
-    """The finished run whose encoder a backbone's name is; None where it is another's, or its run is not there."""
-    model = Path(encoder).parent
-    run = model.parent
-    return run if model.name == "model" and (model / NAME).is_file() and (run / "metrics.json").is_file() else None
+        if found := next((reason for reason, holds in reasons.items() if holds), ""):
+            return found
+    return ""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.inference.description import Description
+from domadapt.inference.model import LabelsRead
 from domadapt.inference.thresholds import SHOWN, rates
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.text import escape_controls
@@ -19,12 +20,15 @@ def model_card(
     use: str,
     measured: Sequence[str],
     dev: Mapping[str, Any] | None = None,
+    read: LabelsRead | None = None,
 ) -> str:
-    """Markdown with the hub's front matter; ``measured`` compares the model with the one it was made from, and ``dev``
-    is as :func:`~domadapt.inference.thresholds.source_dev` gives it."""
+    """Markdown with the hub's front matter; ``measured`` compares the model with the one it was made from, ``dev`` is
+    as :func:`~domadapt.inference.thresholds.source_dev` gives it, and ``read`` is of the model's own run."""
     token = "types" in description.task
     names = ", ".join(f"`{escape_controls(str(name))}`" for name in description.task["types" if token else "labels"])
     source, target = escape_controls(description.source), escape_controls(description.target)
+    ceiling = "in_domain" in (read and read.role, metrics and metrics.role)
+    trained = target if ceiling else source
     lines = [
         "---",
         f"pipeline_tag: {'token' if token else 'text'}-classification",
@@ -36,14 +40,17 @@ def model_card(
         "",
         f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
         "",
-        _trained(description, metrics, source, target),
+        _trained(description, metrics, trained, target),
         "",
-        *_scores(metrics, source, target),
-        *_thresholds(dev or {}, source),
+        *_scores(metrics, trained, target),
+        *_thresholds(dev or {}, trained),
         *("## Use", "", "```python", use, "```", ""),
         *(["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else ()),
         *("## Limits", ""),
-        *(f"- {line}" for line in _limits(description, metrics, source, target)),
+        *(f"- {line}" for line in _limits(description, metrics, trained, target)),
+        *([f"- It is a ceiling: it was trained on labels of {target} itself."] if ceiling else ()),
+        *([f"- It was given {read.target_labels} labels of {target}."] if read and read.target_labels else ()),
+        *([f"- Labels of {target} have chosen its epoch."] if read and read.oracle else ()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -54,12 +61,12 @@ def _trained(description: Description, metrics: Metrics | None, source: str, tar
     with_ = f", with {', '.join(methods)}" if methods else ""
     if metrics is None:
         return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
-    counts, ceiling = metrics.counts, metrics.role == "in_domain"
+    counts = metrics.counts
     labels = f" and {target} ({counts.target_labels} of {target}, maybe repeated)" if counts.target_labels else ""
-    seen = "" if ceiling else f"{labels} and {counts.target_unlabelled} texts of {target} without labels"
+    seen = "" if source == target else f"{labels} and {counts.target_unlabelled} texts of {target} without labels"
     return (
         f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
-        f"{target if ceiling else source}{seen}{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
+        f"{source}{seen}{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
         f"epoch {metrics.selection.epoch} of {len(metrics.curve)} (chosen by {metrics.selection.validator})."
     )
 
@@ -108,8 +115,6 @@ def _limits(description: Description, metrics: Metrics | None, source: str, targ
         yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
     else:
         yield f"How far its confidence can be believed on {target} has not been measured."
-    if metrics and metrics.role == "in_domain":
-        yield f"It is a ceiling: it was trained on labels of {target} itself."
 
 
 def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:

@@ -26,7 +26,7 @@ class TableRow:
 
     method: MethodRuns
     target: Interval | None  #: headline score on all of the target test
-    clean: Interval | None  #: the same without copies of training or unlabelled texts; None where nothing was left out
+    clean: Interval | None  #: the same without copies of what the run has read; None where nothing was left out, or all
     details: dict[str, float]  #: means of the other scores by name
     source: float | None  #: mean headline score on the source; None for the ceiling, which sees no source data
     closed: Share  #: of the way from source_only to in_domain
@@ -68,7 +68,8 @@ def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
 
     Of those methods that were run on the most pairs; one that was given target labels only where no other was run.
     """
-    adapted = [(pair, method) for pair in pairs for method in pair.methods if method.role == "adapted"]
+    methods = [(pair, method) for pair in pairs for method in pair.methods if not method.oracle]
+    adapted = [one for one in methods if one[1].role == "adapted"]
     blind = [one for one in adapted if not one[1].config.get("target_labels")]
     by_name: dict[str, list[tuple[Pair, MethodRuns]]] = {}
     for pair, method in blind or adapted:

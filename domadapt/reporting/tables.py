@@ -20,19 +20,21 @@ OVER = {
     "test items": ("t", "over test texts, of these trained models and not of training again"),
 }
 CEILING = "ceiling: trained on target labels"
-CLEAN = "without test texts that are copies of training or unlabelled texts"
+COPIES = "copies of training, dev or unlabelled texts"
 
 
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
     there = all(run.folder for pair in pairs for run in pair.runs)  # where predictions are
-    tables = [table(pair, compare([pair]) if there else None) for pair in pairs]
+    known = [compare([pair]) if there else None for pair in pairs]
+    tables = list(map(table, pairs, known))
     roles = {method.role for pair in pairs for method in pair.methods}
     if {"source_only", "adapted", "in_domain"} <= roles:
         shares = shares_table(compare(pairs, predictions=False).overall)
         tables += [shares] if shares else []
-    return "\n\n".join(map(as_text, tables)) or "no finished runs"
+    messages = [message for statistics in known if statistics for message in statistics.messages]
+    return "\n\n".join([*map(as_text, tables), *messages]) or "no finished runs"
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
@@ -99,9 +101,12 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
         remarks.append(f"the gap: {gap_words(gap)}")
-    if any(row.clean for row in lines):
-        sizes = next(row.method.runs[0].target_test_sizes for row in lines if row.clean)
-        remarks.append(f"clean: on {sizes.clean} of {sizes.all} texts, {CLEAN}" if sizes else f"clean: {CLEAN}")
+    sizes = [s for row in lines for run in row.method.runs if (s := run.target_test_sizes) and s.clean < s.all]
+    if counts := sorted({size.clean for size in sizes if size.clean}):
+        clean = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+        remarks.append(f"clean: on {clean} of {sizes[0].all} texts, without test texts that are {COPIES}")
+    if not all(size.clean for size in sizes):
+        remarks.append(f"no clean score (-): all test texts are {COPIES}")
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
         remarks.append("source: the score on the source's dev part if there is no source test")
     if any(row.regret is not None for row in lines):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.resolvers import ORACLE
 from domadapt.runs.metrics import FORMAT, Metrics, schema
 
 log = logging.getLogger(__name__)
@@ -156,6 +157,11 @@ class MethodRuns:
         return dict(self.runs[0].config)
 
     @property
+    def oracle(self) -> bool:
+        """Whether target labels chose its epochs: a bound, which nothing is measured against."""
+        return self.runs[0].method.endswith(ORACLE)
+
+    @property
     def controls(self) -> tuple[str, ...]:
         """Names of the methods that are this one with what it is about taken away, as its benchmark declares them."""
         declared = _controls(self.runs[0])
@@ -272,7 +278,7 @@ def reference(pair: Pair, method: MethodRuns, role: str) -> MethodRuns | None:
 
     Of several, the one that adds nothing and shares the method's backbone and trainer; None if there is not one.
     """
-    candidates = [m for m in pair.methods if m.role == role]
+    candidates = [m for m in pair.methods if m.role == role and not m.oracle]
     if len(candidates) > 1:
         candidates = [m for m in candidates if m.runs[0].method == role] or candidates
     if len(candidates) > 1:

@@ -117,7 +117,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Texts in the target test, and those among them that are no copies of training or unlabelled text."""
+    """Texts in the target test, and those among them that are no copies of training, dev or unlabelled text."""
 
     all: Whole
     clean: Whole

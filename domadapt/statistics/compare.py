@@ -68,9 +68,11 @@ class ScoredPair:
         run = self.runs.get((method.name, seed))
         return run is not None and run.score(name or self.pair.headline) is not None
 
-    def seeds(self, *methods: MethodRuns) -> list[int]:
-        """Seeds that all these methods have a score for."""
-        return [s for s in methods[0].seeds if all(self.known(m, s) for m in methods)]
+    def seeds(self, *methods: MethodRuns, name: str = "") -> list[int]:
+        """Seeds that all these methods have a score for, the headline unless named, on one test set as far as known."""
+        both = [s for s in methods[0].seeds if all(self.known(m, s, name) for m in methods)]
+        found = {s: [self.items[m.name, s].digest for m in methods if (m.name, s) in self.items] for s in both}
+        return [s for s in both if len({*found[s]}) < 2]
 
     def mean(self, method: MethodRuns, other: MethodRuns | None = None) -> Mean | None:
         """A method's mean, or its mean difference to another over common seeds; None without any."""
@@ -187,7 +189,7 @@ def _named(pair: Pair, name: str) -> MethodRuns | None:
 def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Contrast:
     mean = None if other is None else one.mean(method, other)
     if other is not None:
-        reason = "" if mean else f"no seed has a target score of both {method.name} and {other.name}"
+        reason = "" if mean else f"no seed has a target score of both {method.name} and {other.name} on one test set"
     return Contrast(other, reason, mean)
 
 
@@ -277,9 +279,8 @@ def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] |
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
             return f"{first} was tested on {texts} texts, {second} on {other_texts}"
     three = (method, low, high)
-    seeds = [seed for seed in method.seeds if all(one.known(m, seed, name) for m in three)]
-    if not seeds:
-        return f"no seed has a target score of {method.name}, {low.name} and {high.name}"
+    if not (seeds := one.seeds(*three, name=name)):
+        return f"no seed has a target score of {method.name}, {low.name} and {high.name} on one test set"
     mean, base, ceiling = (one.over(m, seeds, name, three) for m in three)
     return plus(mean, base, -1.0), plus(plus(ceiling, base, -1.0), mean, 0.0)  # both drawn by the networks of all three
 

@@ -3,9 +3,11 @@
 Past this file travels no composed configuration. What is wrong is told with its value, what was expected and the fix.
 """
 
+import filecmp
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,12 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
-from domadapt.inference.model import SavedRuns, lowercased, run_of
+from domadapt.inference.model import SavedRuns, has_read, lowercased
 from domadapt.methods.method import TREES, Method, make_methods
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.models.pretrained import MINILM
-from domadapt.runs.key import cell_key, folder_of, run_folder
+from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
@@ -33,8 +35,10 @@ from domadapt.training.distributed import check_devices
 from domadapt.training.options import RunConfig, read_options
 from domadapt.training.problem import Problem, read_problem
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
+from domadapt.utils.text import inside
 
 log = logging.getLogger(__name__)
+GOLD = ("test_path", "train_path", "dev_path")  # of a side: files of labels
 MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
@@ -69,11 +73,14 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     problem = read_problem(cfg)
     domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
+    refuse_gold(cfg)
     name = str(cfg.backbone.get("name"))
     refuse_unlike(name, task.kind, task.names, lowercased(cfg.data))
-    if sealed is not None and (run := run_of(name)) is not None and (reason := SavedRuns().has_read(run, domains)):
-        fix = "start from another, or leave out the target's test"
-        raise ValueError(f"model={run}: {reason}; its score would not be of an unlabelled target: {fix}")
+    if reason := has_read(Path(name), domains):
+        if sealed is not None:
+            fix = "start from another, or leave out the target's test"
+            raise ValueError(f"model={name}: {reason}; its score would not be of an unlabelled target: {fix}")
+        domains.warnings[f"the model that it goes on from: {reason}"] += 1
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)
@@ -141,9 +148,24 @@ def refuse_early(cfg: DictConfig) -> None:
     problem = read_problem(cfg)
     parser = make_parser(cfg.parser, problem.domains)
     methods = make_methods(cfg)
+    refuse_gold(cfg)
     refuse_foreign_trees(tree_readers(methods, problem.task), problem.domains, parser.name)
     for method in methods.values():
         method.refuse(problem.domains, problem.task)
+
+
+def refuse_gold(cfg: DictConfig) -> None:
+    """Refuse methods' files that are the data's own labelled ones, or copies: they would be learnt as estimates."""
+    values = to_builtin(cfg)
+    parts = [part for part in inside(values["data"]) if isinstance(part, dict)]
+    gold = [*files_named([{name: part[name] for name in GOLD if name in part} for part in parts])]
+    for part in parts:
+        if part.get("root") and part.get("folder"):
+            gold += [path for path in Path(part["root"], part["folder"]).rglob("*") if path.is_file()]
+    for path in files_named(values["adaptation"]):
+        if copied := [str(one) for one in gold if path.is_file() and filecmp.cmp(one, path, shallow=False)]:
+            fix = "target_labels=all learns from data.target.train_path, and marks the run"
+            raise ValueError(f"adaptation: {path}: is {copied[0]}, labels that the run must not learn from; {fix}")
 
 
 def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:

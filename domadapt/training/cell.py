@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
-from domadapt.config.resolvers import role
-from domadapt.data.domains import Domains, SealedTest
+from domadapt.config.resolvers import ORACLE, marked, role
+from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.model import save_model, span_row
@@ -183,7 +184,7 @@ def learn(
     metrics = {**summary(config, session.domains, session.task, session), "training": network.key}
     metrics |= {"curve": epochs.curve, **scores, "stages": stages}
     if chosen.uses_target_labels:
-        metrics["method"] += "+oracle_selection"
+        metrics["method"] += ORACLE
     if sealed is None:
         leave_card(session, labelled, metrics, found_odd, folder)
     return metrics
@@ -221,7 +222,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "target": domains.target,
         "task": "extraction" if task.kind == "token" else "classification",
         "headline": task.headline,
-        "method": values["method"],
+        "method": marked(values["method"], values["target_labels"]),
         "role": role(values),
         "seed": values["seed"],
         "counts": counts,
@@ -260,13 +261,21 @@ class Tested:
 def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
     """Open the target test. The chosen epoch comes last, so that its weights stay."""
     records = session.task.usable(sealed.open(), session.domains.warnings)
-    examples = session.examples(records, "target test", session.parses_at_prediction, labelled=True)
+    session.task.check(records)
+    # Parser, encoder and methods, whoever wrote them, predict from texts that have no label.
+    texts = TargetUnlabelled.from_records(session.domains.target, records).texts
+    examples = session.examples(texts, "target test", session.parses_at_prediction, labelled=False)
+    targets = session.task.targets(records, [example.words for example in examples], session.domains.warnings)
+    (gold,) = targets.values()
     tested = Tested(records, {}, {})
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for one in (*others, epoch):
         epochs.restore(one)
-        tested.found[one] = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
-        tested.scores[one] = session.task.score(records, tested.found[one].predictions)
+        found = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
+        places = zip(found.rows.texts.tolist(), found.rows.words.tolist(), strict=True)
+        classes = np.array([np.atleast_1d(gold[text])[word] for text, word in places], dtype=np.int64)
+        tested.found[one] = replace(found, rows=replace(found.rows, classes=classes))
+        tested.scores[one] = session.task.score(records, found.predictions)
     return tested
 
 
@@ -315,8 +324,9 @@ def scores_on_test(
     folder: Path,
 ) -> dict[str, Any]:
     """What metrics.json says of the target test; the predictions go into ``folder``."""
-    texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
-    seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
+    # Dev, too: it chooses the epoch.
+    read: list[Text] = [*domains.unlabelled.texts, *domains.source_train, *domains.source_dev]
+    seen = {identity(text.text) for text in read}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
     write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
@@ -364,7 +374,8 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
             result["source_test"] = scored(domains.source_test, "source test")
         if problem.sealed is not None:
             records = task.usable(problem.sealed.open(), domains.warnings)
-            predictions = predicted(records, parsed(records, "target test"))
+            unlabelled = TargetUnlabelled.from_records(domains.target, records).texts
+            predictions = predicted(unlabelled, parsed(unlabelled, "target test"))
             scores = task.score(records, predictions)
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
         write_predictions(texts, predicted(texts, parses["target"]), task.kind, folder / "predictions.jsonl")

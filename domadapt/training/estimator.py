@@ -66,7 +66,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
             paths = {"data.source.path": saved([*zip(texts, given, strict=True)], Path(scratch, "source"))}
-            paths["data.target.path"] = saved([*target], Path(scratch, "target"))
+            paths["data.target.path"] = saved(target, Path(scratch, "target"))
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]

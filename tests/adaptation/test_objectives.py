@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.data.readers import read
-from domadapt.inference.model import SavedRuns
+from domadapt.inference import model as saved
+from domadapt.inference.export import export
+from domadapt.inference.model import labels_read
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged, labelled
 from domadapt.methods.adaptation.guidelines import Guidelines
@@ -28,7 +31,7 @@ from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
 from tests import support
-from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, write_jsonl
+from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, trained, write_jsonl
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
@@ -163,14 +166,14 @@ def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path)
 def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provenance = SavedRuns.provenance
+    known = labels_read
     overrides = [*corpora(tmp_path), "task=extraction", f"paths.cache={tmp_path}/cache"]
 
     def prepared(*teachers: object, **told: object) -> dict[str, object]:
         chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
         session, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
         method = session.methods["distil"]
-        monkeypatch.setattr(SavedRuns, "provenance", lambda runs, run: {**provenance(runs, run), **told})
+        monkeypatch.setattr(saved, "labels_read", lambda encoder: [replace(one, **told) for one in known(encoder)])
         stage: dict[str, object] = method.prepare()
         assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
         return stage
@@ -181,15 +184,16 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
     assert prepared(one, one) == {"distil/teachers": 2, "distil/texts": 20}
     for told, reason in (
         ({"role": "in_domain"}, "it was trained on target labels"),
-        ({"validator": "oracle"}, "its epoch was chosen by target labels"),
+        ({"oracle": True}, "its epoch was chosen by target labels"),
         ({"source": "hotel+target"}, "its labelled source is this run's target, target"),
         ({"target_labels": 8, "checksum": "of another split"}, "it was given 8 target labels that this run is not"),
     ):
         with pytest.raises(ValueError, match=reason):
             prepared(one, **told)
-        with pytest.raises(ValueError, match=f"model=.*run: {reason}.* leave out the target's test"):  # goes on
+        with pytest.raises(ValueError, match=f"model=.*encoder: {reason}.* leave out the target's test"):  # goes on
             build(domadapt.compose("train", goes_on))
-        build(domadapt.compose("train", [*goes_on, "target.test_path=null"]))
+        untested, _ = build(domadapt.compose("train", [*goes_on, "target.test_path=null"]))
+        assert any(reason in warning for warning in untested.domains.warnings)  # told in its metrics.json
     overrides += ["target_labels=8"]
     checksum_of = read_problem(domadapt.compose("train", overrides)).domains.labels_checksum
 
@@ -203,10 +207,29 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
     overrides.pop()
     with pytest.raises(ValueError, match="tells negative, positive; expected the labels of this run, O, B-aspect"):
         prepared(finished("classification"))
-    with pytest.raises(ValueError, match=r"metrics\.json: expected a finished run's"):
+    with pytest.raises(ValueError, match="not a model folder"):
         prepared(tmp_path)
     with pytest.raises(ValueError, match=r"teachers=\[\]: expected folders of finished runs"):
         prepared()
+
+
+def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(tmp_path: Path) -> None:
+    own = ["task=extraction", "trainer.epochs=1", "target.test_path=null"]
+    trained(tmp_path, "bars", "source.name=bars", *own)
+    trained(tmp_path, "student", "adaptation=distil", f"adaptation.distil.teachers=[{tmp_path}/bars]", *own)
+    assert [one.source for one in labels_read(tmp_path / "student" / "model" / "encoder")] == ["source", "bars"]
+    trained(tmp_path, "ceiling", "train_on=target", *own)
+    trained(tmp_path, "untested", f"backbone.name={tmp_path}/ceiling/model/encoder", *own)
+    known = labels_read(encoder := tmp_path / "ceiling" / "model" / "encoder")
+    (encoder / saved.LABELS).unlink()  # of a model from before there was such a file
+    assert labels_read(encoder) == known
+    shutil.rmtree(tmp_path / "ceiling")
+    shutil.copytree(tmp_path / "untested" / "model" / "encoder", tmp_path / "copied")
+    export(tmp_path / "untested", tmp_path / "exported")
+    for name in ("copied", "exported"):
+        given = [*corpora(tmp_path), "task=extraction", f"backbone.name={tmp_path}/{name}"]
+        with pytest.raises(ValueError, match=f"{name}: it was trained on target labels"):
+            build(domadapt.compose("train", given))
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +324,10 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     assert not list(tmp_path.glob("runs/**/seed2-*/metrics.json"))  # told before source-only is trained
     with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
         domadapt.train([*overrides, given[0]], seed=2)
+    for name in ("test", "labelled"):  # of the target
+        shutil.copy(tmp_path / f"{name}.jsonl", path)
+        with pytest.raises(ValueError, match=rf"llm.jsonl: is .*{name}.jsonl, labels that the run must not learn from"):
+            build(domadapt.compose("train", [*overrides, *given]))
 
 
 WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kettle"]

@@ -20,6 +20,7 @@ from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
+from domadapt.training.problem import read_problem
 from domadapt.utils.files import shipped
 from tests import support
 from tests.support import CONF, aspect_corpus, corpora, fdu_corpus, joint_corpus, parted_corpus, records, write_jsonl
@@ -322,6 +323,10 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         (lambda root: amazon_reviews(root, "books", 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", True), "two of camera_photo, electronics, softw"),
+        (
+            lambda root: read_problem(compose("train", [*corpora(Path(root)), "data.source.name=target"])),
+            "data: the target, 'target', is among the labelled sources",
+        ),
         (lambda _: make(compose("train", ["data=several"]).data), r"data\.problems is empty: give problems with"),
         (
             lambda _: several({"a": problem("hotels", *"abc"), "b": problem("bars", *"def", target="pubs")}),

@@ -96,6 +96,8 @@ def test_columns_are_read_by_the_user_s_names(tmp_path: Path, write: Callable[[P
         read(tmp_path / name, domain="laptop", columns={**columns, "label": ("sentimnt",)})
     with pytest.raises(DataError, match="column of label is '[Rr]eview'; expected another than the text's"):
         read(tmp_path / name, domain="laptop", columns={**columns, "label": columns["text"]})
+    with pytest.raises(DataError, match="column of label is '[Ss]entiment'; expected another than the text's"):
+        read(tmp_path / name, domain="laptop", columns={**columns, "text_pair": columns["label"]})  # it would be read
 
 
 def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_own, write_onnx
+from domadapt.inference.model import LabelsRead
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads, stock_model
@@ -113,6 +114,13 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     assert f"{trained} of {run.source} and {run.target} (20 of {run.target}, maybe repeated) and " in few
     apart = model_card(read_description(folder), None, "use()", [])
     assert "Not known" in apart and "Beside the model" not in apart
+    ceiling = LabelsRead("in_domain", run.source, 8, None, True)
+    dev = {"texts": 3, "kinds": {}}
+    told = model_card(read_description(folder), replace(run, role="in_domain"), "use()", [], dev, ceiling)
+    assert f"on 3 held-out texts of {run.target}" in told and f"| {run.target}, held out to choose" in told
+    told = model_card(read_description(folder), None, "use()", [], read=ceiling)
+    for label_use in (f"labelled text of {run.target}", "It is a ceiling", "given 8 labels", "chosen its epoch"):
+        assert label_use in told
 
 
 @pytest.mark.parametrize(("tiny_run", "format"), [*zip(TASKS, ("onnx", "onnx-int8"))], indirect=["tiny_run"])

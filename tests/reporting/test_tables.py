@@ -58,6 +58,8 @@ def test_order_of_rows() -> None:
 CLASSES = {"task": "classification", "headline": "macro_f1", "target_test": {"macro_f1": 0.5, "accuracy": 0.75}}
 CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.3}}
 
+NONE = {"target_test_sizes": {"all": 4, "clean": 0}, "target_test_clean": None}
+
 
 @pytest.mark.parametrize(
     ("methods", "score", "changes", "there", "absent"),
@@ -65,6 +67,13 @@ CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"spa
         (["lisa"], 0.5, {}, r"- \[1\].*\[2\] no comparable run of source_only or in_domain among these", "clean"),
         (["source_only", "lisa"], None, {}, r"\[1\] the target test has no labels", "clean"),
         (["source_only"], 0.5, CLEAN, r"  clean  .*  30\.0  .*clean: on 3 of 4 texts, without test texts", "clean int"),
+        (
+            ["source_only"],
+            0.5,
+            NONE,
+            r"no clean score \(-\): all test texts are copies of training, dev or",
+            "  clean  ",
+        ),
         (["source_only"], 0.5, CLASSES, r"accuracy.*  75\.0  ", "a F1"),
         (["source_only"], 0.5, {**CLASSES, "headline": "accuracy"}, "macro F1", "accuracy  "),  # a score stands once
         (["lisa", "lisa"], 0.5, {}, "1 run left out", "lisa.*lisa"),  # the later of two equal runs counts
@@ -349,6 +358,15 @@ def test_the_best_is_chosen_by_source_dev_and_never_a_control() -> None:
     pairs = grouped([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
     best = best_adapted(pairs[0])
     assert best is not None and best.name == "gnn"
+
+
+def test_what_target_labels_have_chosen_is_neither_the_best_nor_what_others_stand_against() -> None:
+    high = {"source_dev": {"span_f1": 0.9}}
+    roles = {"source_only": "source_only", "lisa": "adapted"}
+    runs = [make_metrics(f"{name}+oracle_selection", 1, 0.9, role=role, **high) for name, role in roles.items()]
+    (pair,) = grouped([*runs, make_metrics("gnn", 1, 0.5)])
+    best = best_adapted(pair)
+    assert best is not None and best.name == "gnn" and reference(pair, best, "source_only") is None
 
 
 @pytest.mark.parametrize(
