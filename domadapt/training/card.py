@@ -29,7 +29,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import counted, csv_lines, cut, json_lines, plain_json, read_json_lines, shortened
+from domadapt.utils.text import counted, csv_lines, cut, json_lines, listed, plain_json, read_json_lines, shortened
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -245,7 +245,7 @@ def _warnings(
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
         one = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
-        for text in one or ([f"never predicted: {', '.join(never)}"] if never else []):
+        for text in one or ([f"never predicted: {listed(never)}"] if never else []):
             yield CardWarning(text, look)
         known = Counter(record.label for record in session.domains.source_dev)
         always = known.most_common(1)[0]
@@ -256,7 +256,7 @@ def _warnings(
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
-        yield CardWarning(f"never found: {', '.join(never)}", look)
+        yield CardWarning(f"never found: {listed(never)}", look)
     elif empty > ONE_CLASS * texts:
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
