@@ -462,6 +462,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     assert adapter.score(TEXTS, y) == pytest.approx(micro, abs=0.25)  # the mean over two types, of the same spans
     with pytest.raises(ValueError, match="finds spans"):
         adapter.predict_proba(TEXTS)
+    with pytest.raises(ValueError, match=r"^y\[1\] is 'good': expected a list of \(start, end, type\)"):
+        adapter.fit(TEXTS[:2], [[], "good"], target=TARGET)
 
 
 @pytest.mark.parametrize(
