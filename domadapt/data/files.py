@@ -61,7 +61,6 @@ class OpenedFile:
     labelled: bool
     warnings: Counter[str]
     columns: Columns = field(default_factory=dict)
-    written: str = ""  #: the text with the ends of lines that it has in the file
 
     def where(self, line: int) -> Location:
         return Location(self.path, line)
@@ -118,7 +117,7 @@ def open_file(
         warnings["byte order mark, dropped"] += 1
     if not text.strip():
         raise without_records(path, "blank" if text else "empty")
-    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {}, text)
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {})
 
 
 def check_name(path: Path) -> None:

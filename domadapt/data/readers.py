@@ -222,8 +222,6 @@ def delimited(file: OpenedFile) -> Records:
     follow each other; a text without spans has one, with blanks.
     """
     header_line = file.text.split("\n", 1)[0]
-    if file.written.startswith(f"{header_line}\n"):  # then CRLF is in the texts, as where predict writes them
-        file = replace(file, text=file.written)
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
     header = _header(header_line)
     if "text" not in header and "text" not in columns:

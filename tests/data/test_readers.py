@@ -139,8 +139,6 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
         [["fan", "fan"]], {"span whose text is not in the text, left out": 1}),
     "spans of a spreadsheet": (
         "a.csv", "text,start,end,type\nA lens.,2.0,6.0,a\nA lens.,0,1,b\nSharp.,,,\n", [["lens", "A"], []], {}),
-    "a line's end in a text, CRLF where rows end in LF": (
-        "a.csv", 'text,start,end,type\n"A\r\nlens.",3,7,a\nA body.,2,6,a\r\n', [["lens"], ["body"]], {}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
     "SemEval 2015": (
         "a.xml", XML_2015, [["soup"]],
