@@ -90,7 +90,7 @@ def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     source = [((one, other), label) for one, other, label in PAIRS]
     with pytest.raises(ValueError, match="'It rains.' is a single text; the source has pairs: give the second text"):
         domadapt.train(small, source=source, target=["It rains."] * 9)
-    with pytest.raises(ValueError, match="the source: 96 of 98 texts are pairs; expected all or none"):
+    with pytest.raises(ValueError, match="the source: 96 of 98 texts are pairs; expected all or none; 'It r.* is none"):
         domadapt.train(small, source=[*source, ("It rains.", "same")] * 2, target=["It rains."] * 9)
     spans = [((one, other), [(0, 3, "aspect")]) for one, other, _ in PAIRS]
     with pytest.raises(ValueError, match="pairs of texts take one label each"):

@@ -18,6 +18,7 @@ from domadapt.runs.status import Busy, read_status
 from domadapt.training.build import run_config
 from domadapt.training.cell import train
 from domadapt.utils import checkpoint
+from domadapt.utils.files import replace_folder
 from tests import trouble as troubles
 from tests.support import corpora, edit, without_checksums
 from tests.trouble import KILL, STOP, MakesFolder, Trouble, join, renamed, run, same_run, start, stopped, wait_until
@@ -145,6 +146,14 @@ FULL = [  # what is put in place when the disk fills up, and what can't be writt
 ]
 
 
+def test_a_copy_that_meets_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
+    def copy(_: Path) -> None:
+        raise shutil.Error([("a", "b", "[Errno 28] No space left on device: 'a' -> 'b'")])
+
+    with pytest.raises(OSError, match=r"guided: could not be written \(No space left on device\); free space and run"):
+        replace_folder(tmp_path / "guided", copy)
+
+
 def test_a_full_disk_loses_no_epoch(shared: Path, tmp_path: Path) -> None:
     """One run meets five full disks; each time one line says what to do, and it goes on from there."""
     for attempt, (trouble, name) in enumerate(FULL):
@@ -152,7 +161,7 @@ def test_a_full_disk_loses_no_epoch(shared: Path, tmp_path: Path) -> None:
         assert run(training(shared, tmp_path / "run"), log, trouble) == 2
         line = log.read_text().splitlines()[-1]
         assert f"{name}: could not be written (File too large); free space and run the same command again" in line
-        assert line.endswith(": training goes on from its last checkpoint") and "Traceback" not in log.read_text()
+        assert line.endswith("; a training goes on from its last checkpoint") and "Traceback" not in log.read_text()
         assert read_status(tmp_path / "run")["stage"] == "failed"
         assert attempt == 0 or f"resumed after epoch {min(attempt, 3)}" in log.read_text()
     assert run(training(shared, tmp_path / "run"), tmp_path / "log") == 0

@@ -245,7 +245,8 @@ def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
     texts = ["The [fit] is very (good)."] * 10 + ["They fit so (well)."] * 15
     out, inside = asked(["A very (light) fan."] * 30, texts), asked(["A (very light) fan."] * 30, ["(So soft)."] * 9)
     assert out["questions"][0].endswith("of type part? Found so far: fit 10 of 25, they 0 of 15")
-    assert out["questions"][1].endswith("leave the adverb out (30 of 30 times), and so do 25 of 25 predictions")
+    told = "leave the adverb out (30 of 30 times), and so do 25 of 25 predictions; if that is right, leave degree_words"
+    assert f"{told} out of the command" in out["questions"][1]
     assert out["answer"].endswith("'types=[part]' 'terms=[...]' 'not_terms=[...]' degree_words=english")
     assert inside["answer"].endswith("{run}_guided degree_words=english degree_words_in_opinion=false")
     assert len(asked(["A very (light) fan."] * 30, texts, ("part",))["questions"]) == 1
@@ -480,6 +481,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     assert adapter.score(TEXTS, y) == pytest.approx(micro, abs=0.25)  # the mean over two types, of the same spans
     with pytest.raises(ValueError, match="finds spans"):
         adapter.predict_proba(TEXTS)
+    with pytest.raises(ValueError, match=r"^y\[1\] is 'good': expected a list of \(start, end, type\)"):
+        adapter.fit(TEXTS[:2], [[], "good"], target=TARGET)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ def quote(argument: str) -> str:
     """
     name, sign, value = argument.partition("=")
     setting = name.lstrip("+")  # ++text=... sets it, too
-    if setting not in FREE_TEXT or not value or (value == "null" and setting != "text"):
+    if setting not in FREE_TEXT:
+        return readable(argument)
+    if not value or (value == "null" and setting != "text"):
         return argument
     return name + sign + (_list(value) if setting == "input" and _is_list(value) else quoted(value))
 
@@ -59,7 +61,7 @@ def lengthen(argument: str) -> str:
     """
     name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
     if not CORPUS.fullmatch(name):
-        return name + sign + value
+        return readable(name + sign + value)
     if "${" in value:  # OmegaConf would evaluate it, now or when it reads the run's settings again
         fix = "rename the file, or let the shell fill in what stands for it"
         raise ValueError(f"{name}={value}: a path is used unchanged, and '${{' can't be in it; {fix}")
@@ -70,8 +72,30 @@ def lengthen(argument: str) -> str:
     return name + sign + (_list(value) if _is_list(value) else quoted(value))
 
 
+UNREAD = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII letters and a few signs
+OF_PATHS = re.compile(r"[][{}()=:,']")  # that have a meaning to it
+
+
+def readable(argument: str) -> str:
+    """Quote a value, or the items of a list, that Hydra could not read: a column's name in French, words in Russian.
+
+    >>> readable("source.label=Qualité"), readable("terms=[größe, it]"), readable("paths.run='é'"), readable("seed=1")
+    ("source.label='Qualité'", "terms=['größe','it']", "paths.run='é'", 'seed=1')
+    >>> readable("paths.run=data (2)/it's"), readable("threshold={größe: 0.5}")  # no such keys of a mapping in Hydra
+    ("paths.run='data (2)/it\\\\'s'", "threshold='{größe: 0.5}'")
+    """
+    name, sign, value = argument.partition("=")
+    path = name.startswith("paths.") and OF_PATHS.search(value)
+    if "${" in value or value[:1] in ("'", '"') or not (path or UNREAD.search(value)):
+        return argument
+    if path or name == "threshold" or not re.search(r"""[][{}'",]""", value):
+        return name + sign + quoted(value)
+    nested = re.search(r"""[][{}'"]""", value[1:-1])
+    return argument if nested or not _is_list(value) else name + sign + _list(value)
+
+
 def _is_list(value: str) -> bool:
-    return value[0] == "[" and value[-1] == "]" and not _exists(value)
+    return value[:1] == "[" and value[-1] == "]" and not _exists(value)
 
 
 def _exists(value: str) -> bool:

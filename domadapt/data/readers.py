@@ -102,7 +102,10 @@ def plain_text(file: OpenedFile) -> Records:
     return ((line, Record(file.generated_id(line), file.domain, text)) for line, text in file.lines())
 
 
-def jsonl(file: OpenedFile) -> Records:
+Decoded = Iterator[tuple[int, int, Any]]  # the line of an object, its number for a generated id, the object
+
+
+def jsonl(file: OpenedFile) -> Decoded:
     """JSON Lines: one object a line, ours (:func:`~domadapt.data.records.parse_record`), doccano's or spaCy's."""
     expected, fix = "one JSON object a line", "write each record with json.dumps on a line of its own"
     for line, content in file.lines():
@@ -111,7 +114,7 @@ def jsonl(file: OpenedFile) -> Records:
             continue
         with _refusing(file.where(line), line, content, expected, fix):
             fields = _decoder(file, line).decode(content)
-        yield line, _json_record(file, fields, line, line)
+        yield line, line, fields
 
 
 _START: Final = re.compile(r"\s*\[\s*(?=\{)")
@@ -119,7 +122,7 @@ _BETWEEN: Final = re.compile(r"\s*,\s*(?=\{)")
 _END: Final = re.compile(r"\s*\]\s*\Z")
 
 
-def json_list(file: OpenedFile) -> Records:
+def json_list(file: OpenedFile) -> Decoded:
     """JSON: a list of objects, on one line or many. Where ids are left out, they are numbers of objects."""
     expected, fix = "a list of JSON objects", "write it with json.dump, or one object a line (.jsonl)"
     text, between = file.text, _START.match(file.text)
@@ -131,7 +134,7 @@ def json_list(file: OpenedFile) -> Records:
         line += text.count("\n", before, start)
         with _refusing(file.where(line), 1, text[start : start + 200], expected, fix):
             fields, end = _decoder(file, line).raw_decode(text, start)
-        yield line, _json_record(file, fields, line, number)
+        yield line, number, fields
         before, between = start, _BETWEEN.match(text, end)
     if not _END.match(text, end):
         line = 1 + text.count("\n", 0, end)
@@ -163,11 +166,47 @@ def _refusing(where: Location, begins: int, content: str, expected: str, fix: st
         raise DataError(where, f"JSON ({type(error).__name__})", content, expected, fix) from None
 
 
+def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Records]:
+    """The records of decoded objects. Rows of a span each, as a DataFrame may have them, are one record a text."""
+
+    def records(file: OpenedFile) -> Records:
+        others = {"label", "spans", "tokens", *file.columns.get("label", ())}
+
+        def text_of_span(row: tuple[int, int, Any]) -> object:
+            fields = row[2]
+            if not isinstance(fields, dict) or not {*SPAN[:3]} <= fields.keys() or others & fields.keys():
+                return row[:2]
+            return {name: value for name, value in fields.items() if name not in SPAN}
+
+        for fields, same in groupby(read(file), text_of_span):
+            rows = [*same]
+            line, number, decoded = rows[0]
+            if isinstance(fields, dict):
+                spans = [_span_of_cells(row[2]) for row in rows if row[2]["start"] is not None]
+                decoded = fields | {"spans": spans}
+            yield line, _json_record(file, decoded, line, number)
+
+    return records
+
+
+def _span_of_cells(row: Any) -> dict[str, Any]:
+    """A row's span; whole numbers are floats in a column of pandas that has blanks, too."""
+    given = {"text" if name == "span" else name: row[name] for name in SPAN if row.get(name) is not None}
+    whole = {name: int(value) for name, value in given.items() if isinstance(value, float) and value.is_integer()}
+    return given | {name: value for name, value in whole.items() if name in SPAN[:2]}
+
+
+UNACCEPTED: Final = ("reject", "ignore")  # what an annotator answers Prodigy if the labels are wrong, or not judged
+
+
 def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> Record:
     if isinstance(decoded, dict):
         fields = renamed(decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():
             raise file.error(line, "list of fields", ", ".join(decoded), "a field text", files.NAMED["text"])
+        if "_input_hash" in decoded and decoded.get("answer") in UNACCEPTED:
+            file.warnings["Prodigy's answer is reject or ignore: read without labels"] += 1
+            fields = {name: value for name, value in fields.items() if name not in files.SPANS}
         decoded = canonical(fields, file.generated_id(number))
     return file.record(decoded, line)
 
@@ -328,8 +367,8 @@ FORMATS: Final = {
     "conll": Format(conll, _is_conll, (".conll", ".bio")),
     "delimited": Format(delimited, _is_delimited, (".csv", ".tsv")),
     "hu_liu": Format(hu_liu, is_hu_liu),
-    "json_list": Format(json_list, lambda head: bool(_START.match(head)), (".json",)),
-    "jsonl": Format(jsonl, _starts("{"), (".jsonl", ".ndjson")),
+    "json_list": Format(_records(json_list), lambda head: bool(_START.match(head)), (".json",)),
+    "jsonl": Format(_records(jsonl), _starts("{"), (".jsonl", ".ndjson")),
     "plain_text": Format(plain_text, lambda head: False, (".txt",)),
     "semeval_xml": Format(semeval_xml, _starts("<?xml", "<sentences", "<Reviews"), (".xml",)),
 }

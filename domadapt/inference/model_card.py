@@ -55,6 +55,15 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
+def _cell(name: str) -> str:
+    """A label in a table of Markdown, where it ends no cell and begins no tag.
+
+    >>> _cell("<b>pos|neg")
+    '&lt;b>pos\\\\|neg'
+    """
+    return escape_controls(name).replace("|", "\\|").replace("<", "&lt;")
+
+
 def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
     backbone = escape_controls(Path(str(description.backbone.get("name", ""))).name)
     methods = [*description.methods, *description.left_behind]
@@ -81,7 +90,7 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
         (f"{target}, test", sizes.all if sizes else None, metrics.target_test),
     ]
     shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
-    lines = ["## Scores", "", f"| | texts | {' | '.join(shown)} |", f"|---|---:|{'---:|' * len(shown)}"]
+    lines = ["## Scores", "", f"| | texts | {' | '.join(map(_cell, shown))} |", f"|---|---:|{'---:|' * len(shown)}"]
     for name, count, scores in rows:
         if scores:
             numbers = (f"{100 * scores[n]:.1f}" if n in scores else "" for n in shown)
@@ -101,7 +110,7 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
         yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
         yield f"|---|{'---|' * len(SHOWN)}"
         for name, kind in dev["kinds"].items():
-            yield f"| {escape_controls(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
+            yield f"| {_cell(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
         where = f"{dev['texts']} held-out texts of {source}"
         yield from ("", f"Precision and recall on {where}, of predictions with this confidence: of {MADE_FROM}.", "")
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,13 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
 
     >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
+    >>> least("{größe: 0.6}", ["größe", "hof"])
+    {'größe': 0.6, 'hof': 0.0}
     """
+    if isinstance(threshold, str) and threshold[:1] == "{":  # its names have letters that Hydra can't read
+        items = (item.rpartition(":") for item in threshold[1:-1].split(","))
+        with suppress(ValueError):
+            threshold = {name.strip(): float(value) for name, _, value in items}
     each = threshold if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
     given = {str(name): value for name, value in each.items()}
     for name, value in given.items():

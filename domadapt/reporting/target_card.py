@@ -16,7 +16,7 @@ from domadapt.reporting.render import as_text, in_line, markdown, score_name
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
-from domadapt.utils.text import counted, escape_controls, shortened
+from domadapt.utils.text import counted, escape_controls, listed, shortened
 
 WIDTH = 110
 SHOWN, LONG = 6, 40  # spans or words of a kind on a terminal; their characters anywhere
@@ -32,7 +32,7 @@ MOST = 6  # models of a pair that are shown in full, one seed of each method
 def as_lines(card: TargetCard, width: int = WIDTH) -> str:
     """The card for a terminal, in lines of so many characters; every one of them harmless."""
     task = "spans" if card.task == "extraction" else "whole texts"
-    lines = [f"{card.source} → {card.target}     {task}: {', '.join(kind.name for kind in card.kinds)}", ""]
+    lines = [f"{card.source} → {card.target}     {task}: {listed([kind.name for kind in card.kinds])}", ""]
 
     def add(text: str, first: str = "  ", then: str = "  ") -> None:
         lines.extend(wrap(text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False))

@@ -29,7 +29,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import counted, csv_lines, cut, json_lines, plain_json, read_json_lines, shortened
+from domadapt.utils.text import counted, csv_lines, cut, json_lines, listed, plain_json, read_json_lines, shortened
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -245,7 +245,7 @@ def _warnings(
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
         one = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
-        for text in one or ([f"never predicted: {', '.join(never)}"] if never else []):
+        for text in one or ([f"never predicted: {listed(never)}"] if never else []):
             yield CardWarning(text, look)
         known = Counter(record.label for record in session.domains.source_dev)
         always = known.most_common(1)[0]
@@ -256,7 +256,7 @@ def _warnings(
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
-        yield CardWarning(f"never found: {', '.join(never)}", look)
+        yield CardWarning(f"never found: {listed(never)}", look)
     elif empty > ONE_CLASS * texts:
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
@@ -286,8 +286,9 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
     """A question that only the user can answer: are adverbs of degree in a type's spans? And whether they are here.
 
     >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
-    >>> list(adverbs(labelled, found))[0][0]
-    "opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions"
+    >>> list(adverbs(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
+    ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions",
+    'if that is right, leave degree_words out of the command')
     """
     known, here = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
     examples = dict[tuple[str, bool], str]()
@@ -303,7 +304,8 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
         of_all = now + here[kind, not inside] + here[kind, None]
         if total >= FEW_SPANS and own > 0.8 * total and now > 0.05 * of_all:
             do = f"{'have the adverb' if inside else 'leave the adverb out'} ({own} of {total} times)"
-            yield f"{kind}: {example}? Your labels {do}, and so do {now} of {of_all} predictions", inside
+            told = f"Your labels {do}, and so do {now} of {of_all} predictions"
+            yield f"{kind}: {example}? {told}; if that is right, leave degree_words out of the command", inside
 
 
 def to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:

@@ -63,6 +63,9 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
             given = [_name(label) for label in given]
         else:
+            for number, spans in enumerate(given):
+                if isinstance(spans, str) or not all(isinstance(s, tuple | list) and len(s) == 3 for s in spans or ()):
+                    raise ValueError(f"y[{number}] is {repr(spans)[:60]}: expected a list of (start, end, type)")
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
             paths = {"data.source.path": saved([*zip(texts, given, strict=True)], Path(scratch, "source"))}

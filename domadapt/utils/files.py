@@ -44,12 +44,12 @@ def _naming_if_full(path: Path) -> Iterator[None]:
     """Around what writes ``path``: if there is no room for it, the error names the file and the way out."""
     try:
         yield
-    except Exception as error:  # safetensors has an exception of its own, with the system's number in its text
-        match = re.search(r"\(os error (\d+)\)", str(error))
+    except Exception as error:  # of safetensors and shutil, which have the system's number in their text
+        match = re.search(r"(?:\(os error |\[Errno )(\d+)", str(error))
         number = int(match[1]) if match else getattr(error, "errno", None)
         if number not in FULL:
             raise
-        fix = "free space and run the same command again: training goes on from its last checkpoint"
+        fix = "free space and run the same command again; a training goes on from its last checkpoint"
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 

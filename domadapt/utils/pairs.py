@@ -7,6 +7,8 @@ or shows texts takes pairs, too. Only parsers and tokenizers, which must not rea
 from collections.abc import Iterable
 from typing import Any, Final
 
+from domadapt.utils.text import shortened
+
 BOUNDARY: Final = "␞"
 BETWEEN: Final = f" {BOUNDARY} "
 
@@ -60,8 +62,13 @@ def are_pairs(texts: Iterable[str], which: str) -> bool:
     >>> are_pairs(["It rains. ␞ It is dry."], "source"), are_pairs(["It rains."], "source")
     (True, False)
     """
-    counts = [len(parts(text)) == 2 for text in texts]
-    if 0 < (pairs := sum(counts)) < len(counts):
+    of_pairs: dict[bool, list[str]] = {True: [], False: []}
+    for text in texts:
+        of_pairs[len(parts(text)) == 2].append(text)
+    pairs, singles = of_pairs[True], of_pairs[False]
+    if pairs and singles:
         fix = f"a second text is given as text_pair, or behind '{BETWEEN}' on the same line"
-        raise ValueError(f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; {fix}")
-    return pairs > 0
+        odd = f"{shortened(min(pairs, singles, key=len)[0], 60)!r} is {'one' if len(pairs) < len(singles) else 'none'}"
+        counted = f"{len(pairs)} of {len(pairs) + len(singles)} texts are pairs"
+        raise ValueError(f"{which}: {counted}; expected all or none; {odd}; {fix}")
+    return bool(pairs)

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,16 @@ def counted(number: int, one: str, many: str = "") -> str:
     ('1 pair', '2 pairs', '2 these')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names with commas between them; the end of a long list is a number.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d"], 2)
+    ('a, b', 'a, b and 2 others')
+    """
+    rest = f" and {len(names) - most} others" if len(names) > most + 1 else ""
+    return ", ".join(names[:most] if rest else names) + rest
 
 
 def escape_controls(text: str) -> str:

@@ -1,6 +1,7 @@
 """What adapts by the target's text: labels that collapse are refused, two teachers are averaged."""
 
 import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,10 @@ def test_a_bag_of_words_does_not_repeat_the_label_that_it_was_given(count: int) 
     changed = labels.copy()
     changed[0] = labels[0][::-1]
     assert np.array_equal(by_bag_of_words(source, texts, changed)[0], found[0])
+    many = [(f"text {number}", number) for number in range(30)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that so many classes may be a regression
+        assert by_bag_of_words(many, ["text 3"] * 9, np.eye(30)[[3] * 9]).argmax(1).tolist() == [3] * 9
 
 
 def test_the_recipe_does_not_rewrite_whole_texts_and_reads_no_trees(tmp_path: Path) -> None:

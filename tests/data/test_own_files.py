@@ -40,7 +40,8 @@ OF_TOOLS: dict[str, dict[str, Any]] = {  # beside the text
     "doccano with relations": {"id": 1, "entities": [{**ENDS, "label": "aspect"}], "relations": []},
     "spaCy, for training": {"entities": [[4, 7, "aspect"]]},
     "spaCy, to_json": {"ents": [{**AT, "label": "aspect"}], "tokens": [{"id": 0, "start": 0, "end": 3}]},
-    "prodigy": {"spans": [{**AT, "label": "aspect"}], "answer": "accept"},
+    "prodigy": {"spans": [{**AT, "label": "aspect"}], "answer": "accept", "_input_hash": 5},
+    "a row a span": {"start": 4.0, "end": 7.0, "type": "aspect", "span": "fan"},
 }
 
 
@@ -51,6 +52,27 @@ def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
     assert (record.text, record.spans) == (TEXT, SPAN)
     assert record.id == ("1" if "id" in OF_TOOLS[tool] else "laptop/a:1")
     assert read(path, domain="laptop", labelled=False).records[0].spans is None
+
+
+def test_rows_of_spans_are_one_record_a_text(tmp_path: Path) -> None:
+    ends = ((4, 7, "aspect"), (8, 14, "opinion"), (None, None, None))
+    texts = [TEXT, TEXT, "No term."]
+    rows = [{"id": t[:2], "text": t, "start": s, "end": e, "type": k} for t, (s, e, k) in zip(texts, ends, strict=True)]
+    (tmp_path / "b.json").write_text(json.dumps(rows))
+    for path in (write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.json", saved(rows, tmp_path)):
+        two, none = read(path, domain="laptop").records
+        assert two.spans == (*SPAN, Span(8, 14, "opinion")) and none.spans == ()
+    labelled = write_jsonl(tmp_path / "c.jsonl", [{**row, "id": i, "mood": "good"} for i, row in enumerate(rows)])
+    assert [r.spans for r in read(labelled, domain="laptop", columns={"label": ("mood",)}).records] == [None] * 3
+
+
+@pytest.mark.parametrize("answer", ["reject", "ignore"])
+def test_what_an_annotator_did_not_accept_is_unlabelled(tmp_path: Path, answer: str) -> None:
+    told = {"answer": answer, "_input_hash": 5}
+    rows = [{"text": TEXT, "label": "good", **told}, {"text": TEXT, "spans": [{**AT, "label": "aspect"}], **told}]
+    corpus = read(write_jsonl(tmp_path / "a.jsonl", rows), domain="laptop")
+    assert [(r.text, r.label, r.spans) for r in corpus.records] == [(TEXT, None, None)] * 2
+    assert corpus.warnings["Prodigy's answer is reject or ignore: read without labels"] == 2
 
 
 @pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])

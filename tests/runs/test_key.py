@@ -176,7 +176,8 @@ def test_a_strangers_method_counts_with_what_it_may_import(tmp_path: Path, monke
 def test_a_runs_folder_needs_no_quotes(tmp_path: Path) -> None:
     folder = run_folder(compose("train", [f"paths.runs={tmp_path}", "seed=3"]))
     assert "=" not in folder.name and folder.name.startswith("seed3-")
-    assert compose("train", [f"paths.run={folder}"]).paths.run == str(folder)
+    for path in (str(folder), "données (2)/it's, new=1", "папка"):
+        assert compose("train", [f"paths.run={path}"]).paths.run == path
 
 
 def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(shipped: Path) -> None:

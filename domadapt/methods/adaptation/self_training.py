@@ -25,6 +25,7 @@ that is common in the source is found less than a quarter as often.
 
 import logging
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.methods.units import logits_of, rows_of
+from domadapt.utils.text import listed
 
 log = logging.getLogger(__name__)
 FloatArray = NDArray[np.float64]
@@ -123,7 +125,7 @@ class SelfTraining(Method):
             return f"{words}, {100 * expected:.1f} % of the source's are"
         labels = self.session.task.labels
         common = wanted >= min(RARE, 0.5 / len(labels))
-        lost = ", ".join(repr(labels[i]) for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist())
+        lost = listed([repr(labels[i]) for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist()])
         return lost and f"hardly any of the target's texts are labelled {lost}, and many of the source's are"
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
@@ -195,11 +197,13 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     result = np.full_like(labels, 1e-9)
     for number in range(min(FOLDS, len(texts))):
         own = fold == number
-        model = LogisticRegression(C=10.0, max_iter=1000).fit(
-            vstack([of_source, of_target[~own]]),
-            np.concatenate([classes, answers[~own]]),
-            sample_weight=np.concatenate([np.ones(len(known)), sure[~own]]),
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # many, of few texts
+            model = LogisticRegression(C=10.0, max_iter=1000).fit(
+                vstack([of_source, of_target[~own]]),
+                np.concatenate([classes, answers[~own]]),
+                sample_weight=np.concatenate([np.ones(len(known)), sure[~own]]),
+            )
         result[np.ix_(own, model.classes_)] = model.predict_proba(of_target[own])
     return result
 
