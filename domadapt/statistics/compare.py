@@ -221,11 +221,8 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
 
 
 def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significance]:
-    values = [] if side.mean is None else side.mean.values.tolist()
-    count = len(values)
-    again = Significance(None, None, "seeds", count, why)
-    if not why:
-        again = resampling.runs_test(values, [1 / count] * count, "seeds")
+    values = [] if side.mean is None else side.mean.addends
+    again = Significance(None, None, "seeds", len(values), why) if why else resampling.runs_test(values, "seeds")
     if side.items is not None:
         return again, Significance(side.items[0], None, "test items", side.item_count)
     why = why or "not all runs have predictions of the same test items"
@@ -239,8 +236,8 @@ def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Si
     mean = mean_over_pairs(means)
     runs, pairs = mean.sums(mean.blocks), mean.sums(mean.groups)
     return (
-        resampling.runs_test(runs, [1.0] * len(runs), "runs", copies=len(mean.units) - len(runs)),
-        resampling.runs_test(pairs, [1.0] * len(pairs), "pairs", copies=len(means) - len(pairs)),
+        resampling.runs_test(runs, "runs", copies=len(mean.units) - len(runs)),
+        resampling.runs_test(pairs, "pairs", copies=len(means) - len(pairs)),
     )
 
 
@@ -249,9 +246,8 @@ def _replicated(means: Sequence[Mean], items: Sequence[float], why: str) -> tupl
     if why:
         none = Replicability(None, len(means), why)
         return none, none
-    seeds = [mean.values.tolist() for mean in means]
-    least = 1 / (resampling.SWAPS + 1)
-    over_seeds = [resampling.sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds]
+    least, seeds = 1 / (resampling.SWAPS + 1), [mean.addends for mean in means]
+    over_seeds = [resampling.sign_flip(values, "greater") for values in seeds]
     return (
         resampling.replicability(over_seeds, [max(2.0 ** -len(values), least) for values in seeds], "seeds"),
         resampling.replicability(items, [least] * len(items), "test items"),

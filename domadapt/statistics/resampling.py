@@ -91,9 +91,14 @@ class Mean:
         """(units,) numbers, the same for units of pairs that share a network, with any seed."""
         return connected([{pair, block} for (pair, _), block in zip(self.units, self.blocks, strict=True)])
 
+    @property
+    def addends(self) -> list[float]:
+        """(units,) what each adds to the mean."""
+        return [float(x) for x in self.values * self.weights]
+
     def sums(self, labels: Sequence[int]) -> list[float]:
         """What the units of each label add to the mean."""
-        return [float(x) for x in np.bincount(labels, self.values * self.weights)]
+        return [float(x) for x in np.bincount(labels, self.addends)]
 
 
 def generator(*names: object) -> np.random.Generator:
@@ -234,20 +239,16 @@ def _draws(mean: Mean, seeds: bool) -> FloatArray:
     return np.asarray((weights * mean.items).sum(axis=1))
 
 
-def sign_flip(
-    differences: Sequence[float], weights: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided"
-) -> float:
-    """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them."""
+def sign_flip(differences: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided") -> float:
+    """p-value of a sum of paired differences when each may change its sign; exact up to 13 of them."""
     if len(differences) == 1:  # scipy wants two: one that never counts changes nothing
-        differences, weights = [*differences, 0.0], [*weights, 0.0]
-    order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
-    scale = np.asarray(weights, dtype=float)[order]
+        differences = [*differences, 0.0]
 
     def statistic(values: FloatArray, axis: int) -> FloatArray:
-        return np.asarray((values * scale).sum(axis=axis).round(12))
+        return np.asarray(values.sum(axis=axis).round(12))
 
     result = stats.permutation_test(
-        (np.asarray(differences, dtype=float)[order],),
+        (np.sort(np.asarray(differences, dtype=float)),),  # random swaps must not depend on the caller's order
         statistic,
         permutation_type="samples",
         vectorized=True,
@@ -258,7 +259,7 @@ def sign_flip(
     return float(result.pvalue)
 
 
-def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str, copies: int = 0) -> Significance:
+def runs_test(differences: Sequence[float], unit: str, copies: int = 0) -> Significance:
     """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these."""
     count = len(differences)
     smallest = reachable(count)
@@ -267,7 +268,7 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str,
         few = f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
         more = f"; {count + copies} {unit}, but those that share a network count as one" if copies else ""
         return Significance(None, None, unit, count, few + more)
-    return Significance(sign_flip(differences, weights), None, unit, count)
+    return Significance(sign_flip(differences), None, unit, count)
 
 
 def reachable(count: int) -> float:
