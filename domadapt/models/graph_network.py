@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.config.overrides import in_range
-from domadapt.syntax.trees import edge_groups, edge_types
+from domadapt.syntax.trees import edge_groups
 
 CONVOLUTIONS = ("gatv2", "gcn", "relational")
 HEADS = 4
@@ -44,7 +44,7 @@ class GraphNetwork(nn.Module):
         self.convolution = convolution
         self.enter = nn.Linear(inputs, width)
         self.mask = nn.Parameter(torch.zeros(width)) if hides else None
-        self.edge = nn.Embedding(edge_types(len(relations)), width) if convolution == "gatv2" else None
+        self.edge = nn.Embedding(len(groups), width) if convolution == "gatv2" else None
         self.groups: Tensor
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
         self.layers = nn.ModuleList(made() for _ in range(depth))

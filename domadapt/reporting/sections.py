@@ -12,7 +12,7 @@ from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels,
 from domadapt.reporting.render import number, percent, points
 from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, run_time
-from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, flat, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
@@ -116,7 +116,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
         gain = mean(own - other for own, other in scores if own is not None and other is not None)
         parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
         spent = mean(seconds(method) for _, method in some)
-        lines.append((rank(role), times or 0, name, spent, times, parameters, gain, len(some)))
+        lines.append((ROLES.index(role), times or 0, name, spent, times, parameters, gain, len(some)))
     table = tabled(
         "Means over pairs and seeds",
         sorted(lines, key=lambda line: line[:3]),

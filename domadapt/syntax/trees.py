@@ -34,11 +34,6 @@ def relation_vocabulary(names: Iterable[str]) -> dict[str, int]:
     return {name: index for index, name in enumerate(sorted(set(names)), start=1)}
 
 
-def edge_types(relations: int) -> int:
-    """Number of edge types for a vocabulary of ``relations`` names: down, up, and the self loop."""
-    return 2 * (relations + 1) + 1
-
-
 def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:
     """(arcs, 2) dependent and head of the arcs of one relation; ``nsubj`` means ``nsubj:pass`` as well.
 

@@ -134,7 +134,7 @@ def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], li
     index, kinds = trees.tree_edges([np.array(h, int) for h, _ in texts], [np.array(r, int) for _, r in texts], 3)
     found = list(zip(index[0].tolist(), index[1].tolist(), kinds.tolist(), strict=True))
     assert sorted(found) == sorted(expected)  # each once
-    assert trees.edge_types(3) == 9
+    assert len(trees.edge_groups({"a": 1, "b": 2, "c": 3})) == 9
 
 
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), st.data())
