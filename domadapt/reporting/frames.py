@@ -7,9 +7,8 @@ from typing import Any
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import parts, score_names, scored, share
-from domadapt.statistics.resampling import interval, mean_of
-from domadapt.statistics.results import Difference, Interval, Share, Statistics
+from domadapt.statistics.compare import Difference, Share, Statistics, parts, score_names, scored, share
+from domadapt.statistics.resampling import Interval, interval, mean_of
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
 

@@ -18,7 +18,8 @@ from matplotlib.ticker import MaxNLocator
 
 from domadapt.reporting.frames import BELOW, TableRow, owner, rows
 from domadapt.runs.groups import MethodRuns, Pair
-from domadapt.statistics.results import Interval, Statistics
+from domadapt.statistics.compare import Statistics
+from domadapt.statistics.resampling import Interval
 from domadapt.utils.text import escape_controls
 
 Colors = Mapping[str, str]  # by the methods' names

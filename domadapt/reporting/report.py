@@ -13,8 +13,7 @@ from domadapt.reporting.tables import heatmap, regret, table, target_label_secti
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
-from domadapt.statistics.compare import compare
-from domadapt.statistics.results import Statistics
+from domadapt.statistics.compare import Statistics, compare
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted
 

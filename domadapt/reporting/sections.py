@@ -14,8 +14,8 @@ from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, run_time
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, flat, reference
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
+from domadapt.statistics.compare import Cell, Difference, Statistics
+from domadapt.statistics.resampling import ALPHA, Replicability, Significance
 from domadapt.utils.redact import redact
 from domadapt.utils.text import counted, duration
 

@@ -14,9 +14,9 @@ from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ShownText
+from domadapt.statistics.compare import Cell, Difference, Statistics
 from domadapt.statistics.items import read_answers
-from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import Cell, Difference, Interval, Statistics
+from domadapt.statistics.resampling import ALPHA, Interval
 from domadapt.utils.text import counted, cut, duration
 
 

@@ -1,4 +1,7 @@
-"""Every method against source-only and against its controls, on each pair and over pairs; the gap."""
+"""Every method against source-only and against its controls, on each pair and over pairs; the gap.
+
+Scores and differences are shares (0.52 is 52 percent). Where a number is None, the ``reason`` beside it says why.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +14,74 @@ from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics import resampling
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
-from domadapt.statistics.resampling import Mean, correction, interval, mean_over_pairs, plus
-from domadapt.statistics.results import Cell, Difference, Interval, Replicability, Share, Significance, Statistics
+from domadapt.statistics.resampling import Interval, Mean, Replicability, Significance, interval, mean_over_pairs, plus
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
 UNCLAIMED = "nobody claims anything by it, so it is not tested"
 Run = tuple[str, int]  # method's name and seed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One method less another, on one pair or over those that have both, at the seeds that both were run with."""
+
+    other: str  #: name of the baseline or control (several where it differs by pair); empty where there is none
+    interval: Interval | None  #: positive where the method is better; over pairs each counts the same
+    #: Would training again show it? The test that a claim about a method needs. On one pair its unit is a seed; over
+    #: pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
+    again: Significance
+    #: On one pair, do these trained models differ on other texts of this kind? It says nothing about training again.
+    #: Over pairs, would other pairs of this kind show it? Those that share a network are one.
+    elsewhere: Significance
+    replicability: tuple[Replicability, ...] = ()  #: over pairs, by tests over seeds and by tests over test items
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the gap between source_only and in_domain a method closes."""
+
+    score: str
+    value: Interval | None  #: 1 is the ceiling; None where it would mean nothing
+    gap: Interval | None  #: in_domain − source_only at the same seeds on the same items
+    pairs: int  #: how many it is over: mean gain over mean gap
+    reason: str = ""  #: why ``value`` is None, or has no interval
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One method, on one pair or over those it was run on."""
+
+    pairs: tuple[str, ...]  #: those with a score; where none has one, all
+    method: str
+    role: str
+    score: Interval | None  #: headline on the target test; of methods run on different pairs not comparable
+    baseline: Difference  #: against it
+    controls: tuple[Difference, ...]  #: against each of its controls
+    shares: tuple[Share, ...]  #: of the gap, by the headline and by F1 of each span type
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """To the baseline, and to each control."""
+        return (self.baseline, *self.controls)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All that is said about a report's runs."""
+
+    baseline: str  #: role or name of what methods are compared with
+    cells: tuple[Cell, ...]  #: every pair × method
+    overall: tuple[Cell, ...]  #: every method over its pairs
+    messages: tuple[str, ...] = ()  #: what could not be used, one line each, with counts
+
+    def cell(self, pair: str, method: str) -> Cell:
+        """One method on one pair."""
+        for cell in self.cells:
+            if (cell.pairs, cell.method) == ((pair,), method):
+                return cell
+        raise KeyError((pair, method))
 
 
 def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: bool = True) -> Statistics:
@@ -45,7 +109,8 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     every = [difference for cell in cells for difference in cell.differences]
-    again, elsewhere = correction([d.again for d in every]), correction([d.elsewhere for d in every])
+    again = resampling.correction([difference.again for difference in every])
+    elsewhere = resampling.correction([difference.elsewhere for difference in every])
 
     def corrected(difference: Difference) -> Difference:
         return replace(difference, again=again(difference.again), elsewhere=elsewhere(difference.elsewhere))

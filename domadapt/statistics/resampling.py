@@ -29,7 +29,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from domadapt.statistics.items import FloatArray, ItemCounts, f1
-from domadapt.statistics.results import Interval, Replicability, Significance
 
 LEVEL = 0.95
 ALPHA = 0.05
@@ -38,6 +37,41 @@ SWAPS = 9999  # p-values down to 0.0001
 SAME = 1e-12  # differences nearer than this are ties
 FEWEST_SEEDS = 3  # two seeds' spread says next to nothing: an interval from it would be 13 standard errors wide
 CHUNK = 4_000_000  # weights held at a time, 16 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds and its 95 % interval."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    over: str  #: what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """A paired permutation test, two-sided unless said otherwise."""
+
+    p: float | None  #: None where none below 0.05 could be reached, or nothing could be tested
+    p_holm: float | None  #: the same after Holm's correction over the table
+    unit: str  #: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``
+    count: int
+    reason: str = ""  #: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Replicability:
+    """On how many pairs a gain is real (Dror et al. 2017), by one-sided tests.
+
+    ``count`` is a lower bound, right with 95 % confidence by Bonferroni's combination, which allows any dependence
+    between pairs; None where the tests could not have found any.
+    """
+
+    count: int | None
+    of: int
+    reason: str = ""
 
 
 def connected(keys: Sequence[Collection[object]]) -> list[int]:

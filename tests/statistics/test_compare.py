@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 from domadapt.runs.groups import Pair
-from domadapt.statistics.compare import compare, share
+from domadapt.statistics.compare import Share, compare, share
 from domadapt.statistics.resampling import mean_of, runs_test
-from domadapt.statistics.results import Share
 from tests.statistics.made import benchmark, run, span_rows, span_scores
 from tests.support import grouped
 

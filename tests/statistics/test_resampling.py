@@ -15,8 +15,15 @@ from domadapt.runs.groups import Pair, typed
 from domadapt.statistics import resampling
 from domadapt.statistics.compare import compare
 from domadapt.statistics.items import ItemCounts, f1, read_items
-from domadapt.statistics.resampling import interval, items_test, mean_of, mean_over_pairs, resampled_scores, sign_flip
-from domadapt.statistics.results import Significance
+from domadapt.statistics.resampling import (
+    Significance,
+    interval,
+    items_test,
+    mean_of,
+    mean_over_pairs,
+    resampled_scores,
+    sign_flip,
+)
 from domadapt.tasks.task import class_scores
 from tests.statistics.made import f1_slow, run, span_rows, span_scores
 from tests.support import grouped, predicted_row
