@@ -263,13 +263,10 @@ def analyze(cfg: Settings) -> str:
     for file in files:
         refuse_overwriting(file, read)
     parser = make_parser(cfg.parser, domains, folder_of(vars(cfg), "cache"))
-    try:
-        sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
-        studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
-        _warn(domains.warnings + studied.after.domains.warnings)
-        analysis = analyse(studied, score=cfg.scored_texts > 0)
-    finally:
-        parser.close()
+    sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
+    studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
+    _warn(domains.warnings + studied.after.domains.warnings)
+    analysis = analyse(studied, score=cfg.scored_texts > 0)
     for file, content in zip(files, (html(analysis, studied), numbers(analysis, studied)), strict=True):
         write_atomic(file, content)
     where = f"written: {' and '.join(map(str, files))}, in {time.perf_counter() - started:.0f} seconds"

@@ -21,7 +21,7 @@ UNKNOWN = 0  # relation id of a name that training never met
 # are predicates or adverbs; function words; coordination. Names of ClearNLP's scheme have their places, too.
 GROUPS = {
     "core": "nsubj obj iobj csubj ccomp xcomp dobj nsubjpass csubjpass dative attr acomp pcomp oprd agent",
-    "nominal": "nmod obl appos compound flat nummod pobj poss nounmod nn npadvmod npmod nummod quantmod",
+    "nominal": "nmod obl appos compound flat nummod pobj poss nounmod nn npadvmod npmod quantmod",
     "modifier": "amod advmod advcl acl relcl neg",
     "function": "det case aux cop mark clf expl auxpass prep prt predet compound:prt det:predet",
     "coordination": "conj cc preconj cc:preconj",

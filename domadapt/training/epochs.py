@@ -7,13 +7,13 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 from torch import Tensor
@@ -198,7 +198,9 @@ class Epochs(Callback):
         if self.all_weights:  # at once, for memory's sake; the best epoch's alone wait for the next checkpoint
             self._write(epoch, weights)
         else:
-            self._held = {epoch: copied(weights)}
+            # On the CPU, where there is more memory.
+            copied = apply_to_collection(weights, Tensor, lambda tensor: tensor.detach().to("cpu", copy=True))
+            self._held = {epoch: copied}
 
     def weights(self, epoch: int) -> dict[str, Any]:
         """Those after an epoch: ``encoder``, ``methods`` and their ``memory``."""
@@ -259,13 +261,6 @@ def final_weights(session: Session) -> Iterator[None]:
         yield
     finally:
         encoder.load_state_dict(kept, strict=False)
-
-
-def copied(weights: Any) -> Any:
-    """A copy on the CPU, where there is more memory, of tensors in dicts."""
-    if isinstance(weights, dict):
-        return {name: copied(value) for name, value in weights.items()}
-    return weights.detach().to("cpu", copy=True) if isinstance(weights, Tensor) else deepcopy(weights)
 
 
 class Bar(TQDMProgressBar):

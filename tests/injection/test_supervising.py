@@ -10,14 +10,13 @@ from torch import nn
 
 from domadapt.data.records import Record, Span
 from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, mass_loss
-from domadapt.methods.injection.gnn import agreement_loss
+from domadapt.methods.injection.gnn import CONVOLUTIONS, GraphNetwork, agreement_loss
 from domadapt.methods.injection.lisa import SCORES, Lisa, head_loss
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Step
 from domadapt.methods.session import Session
 from domadapt.methods.terms import leaning_words, opinion_words
-from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import paths_from
