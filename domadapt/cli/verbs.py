@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,8 @@ def serve(cfg: Settings) -> None:
     least(cfg.threshold, read_description(folder).names)
     if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
         raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     from domadapt.serving.serve import serve as run
 
     run(folder, str(cfg.host), cfg.port, cfg.threshold, cfg.trust_code)
