@@ -140,7 +140,7 @@ def _closed(encoder: Any) -> tuple[str, str]:
         for layer in range(len(encoder.layers())):
             refuse_turned(encoder.base, encoder.tokenizer, encoder.name, layer)
     except UnreadableLayer as error:
-        unreadable = error.why
+        unreadable = str(error.args[0])
     return unreachable, unreadable
 
 

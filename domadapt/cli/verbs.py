@@ -249,12 +249,12 @@ def analyze(cfg: Settings) -> str:
     if str(read_description(model_folder(model)).backbone.get("_target_", "")).endswith("BiLSTM"):
         raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
     check_data(cfg.data)
-    from domadapt.reporting.frames import named_file  # loads SciPy
+    from domadapt.reporting.frames import html_file  # loads SciPy
 
     for name, from_ in LEAST.items():
         if type(value := getattr(cfg, name)) is not int or not from_ <= value < 2**32:
             raise ValueError(f"{name}={value!r}: expected a whole number from {from_}")
-    output = named_file(cfg.output, "analysis", (".html", ".htm"))
+    output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
     from domadapt.syntax.two_parsers import make_parser

@@ -211,16 +211,15 @@ def given(runs: Paths | None) -> list[Path]:
     return [Path(one) for one in several]
 
 
-def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
-    """The file that other formats go beside, under its name with their own endings; the usual suffix is the first."""
+def html_file(output: str | Path | None, name: str) -> Path:
+    """The file that other formats go beside, under its name with their own endings."""
     setting = f"output={'null' if output is None else output}"
     if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"{setting}: expected a file's name, such as output={name}{suffixes[0]}")
+        raise ValueError(f"{setting}: expected a file's name, such as output={name}.html")
     path = Path(output)
     if path.is_dir():
-        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}{suffixes[0]}")
-    if path.suffix.lower() not in suffixes:
-        usual = path.with_suffix(suffixes[0])
-        ends = " or ".join(suffixes)
-        raise ValueError(f"{setting}: expected a name that ends in {ends}, such as {usual}; other formats go beside it")
+        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}.html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        ends = f"expected a name that ends in .html or .htm, such as {path.with_suffix('.html')}"
+        raise ValueError(f"{setting}: {ends}; other formats go beside it")
     return path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
-from domadapt.reporting.frames import best_adapted, given, method_record, named_file, rows, run_record, write_csv
+from domadapt.reporting.frames import best_adapted, given, html_file, method_record, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
 from domadapt.reporting.render import collapsed, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
@@ -186,7 +186,7 @@ def report(
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         baseline: role or name of the method that the others are compared with.
     """
-    output = named_file(output, "report", (".html", ".htm"))
+    output = html_file(output, "report")
     chosen = given(runs)
     formats = FORMATS if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
