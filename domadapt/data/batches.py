@@ -58,7 +58,6 @@ class Batch:
     relations: Tensor | None = None  #: (nodes,) relation id of each word
     edge_index: Tensor | None = None  #: (2, edges) between nodes
     edge_type: Tensor | None = None  #: (edges,) see :func:`domadapt.syntax.trees.tree_edges`
-    examples: tuple[Example, ...] = ()  #: that it was made of
     extra: dict[str, Tensor] = field(default_factory=dict)  #: the methods' own tensors, by ``method/name``
 
     def node_places(self) -> tuple[Tensor, Tensor]:
@@ -172,7 +171,7 @@ class Collator:
             arrays |= self._syntax(examples, starts, width)
         extra = {f"{owner}/{name}": x for owner, make in self.extras.items() for name, x in make(examples).items()}
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
-        return Batch(**tensors, examples=tuple(examples), extra=extra)
+        return Batch(**tensors, extra=extra)
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]
