@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from domadapt.auditing.audit import Audit
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, given, html_file, method_record, rows, run_record, write_csv
@@ -35,7 +36,7 @@ class Finished:
     runs: RunSet
     pairs: Sequence[Pair]
     statistics: Statistics
-    audits: sections.Audits
+    audits: tuple[Sequence[Audit], Sequence[str]]  #: and a message for each that is unreadable
     colors: Colors
 
     @property
@@ -133,7 +134,7 @@ def provenance(finished: Finished) -> list[Section]:
     def folded(block: Block) -> Block:
         return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
 
-    both = sections.data(finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
+    both = sections.data(*finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
     return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in both]
 
 

@@ -167,17 +167,18 @@ class Comparison:
     broken: tuple[ChangedText, ...]
 
 
-def beside_source_only(pair: Pair) -> Comparison | str:
-    """A pair's best adapted method against source_only, text by text; or why there is no comparison."""
+def beside_source_only(pair: Pair) -> Comparison:
+    """A pair's best adapted method against source_only, text by text; a ValueError says why there is no comparison."""
     method = best_adapted(pair)
     if method is None:
-        return "no adapted method was run"
+        raise ValueError("no adapted method was run")
     base = reference(pair, method, "source_only")
     if base is None:
-        return "no comparable run of source_only"
+        raise ValueError("no comparable run of source_only")
     seeds = tuple(seed for seed in method.seeds if seed in base.seeds)
     if not seeds:
-        return f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}: none in common"
+        both = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
+        raise ValueError(f"{both}: none in common")
     texts: dict[int, list[ChangedText]] = {}
     for seed in seeds:
         one, other = (
@@ -185,7 +186,7 @@ def beside_source_only(pair: Pair) -> Comparison | str:
             for each in (base, method)
         )
         if absent := [str(file) for file in (one, other) if not file.is_file()]:
-            return f"no {absent[0]} (written only where the target test has labels)"
+            raise ValueError(f"no {absent[0]} (written only where the target test has labels)")
         before, after = read_answers(one, pair.task), read_answers(other, pair.task)
         if len(before) != len(after):
             raise ValueError(f"{one} and {other}: different numbers of texts; run those cells again")
@@ -276,9 +277,7 @@ def fixed_and_broken(pair: Pair) -> list[Block]:
     try:
         compared = beside_source_only(pair)
     except ValueError as error:  # damaged predictions spoil the examples, not the report
-        compared = str(error)
-    if not isinstance(compared, Comparison):
-        return [Prose(f"Nothing to compare: {compared}.")]
+        return [Prose(f"Nothing to compare: {error}.")]
     seeds = ", ".join(map(str, compared.seeds))
     wrong = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
     about = (

@@ -163,16 +163,8 @@ def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
     return apart.masked_fill(shared == 0, -1).long()
 
 
-class Reached(NamedTuple):
-    """A word, the one that it was reached from, and the path to it."""
-
-    start: int
-    end: int
-    path: Path
-
-
-def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
-    """Every other word that at most ``longest`` arcs part from a start, nearest first; ``^nsubj`` in a path leads up.
+def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[tuple[int, int, Path]]:
+    """Start, word and path of every other word at most ``longest`` arcs from a start, nearest first; ``^`` leads up.
 
     >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
     >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))
@@ -185,10 +177,8 @@ def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Re
             arcs[word].append((head, f"^{parse.relations[word]}"))
             arcs[head].append((word, parse.relations[word]))
     for start in starts:
-        known, edge = {start}, [Reached(start, start, ())]
+        known, edge = {start}, {start: Path()}  # in a tree one path leads to each word
         for _ in range(longest):
-            steps = [(before.path, *arc) for before in edge for arc in arcs[before.end]]
-            reached = [Reached(start, word, (*path, relation)) for path, word, relation in steps if word not in known]
-            edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
-            known |= {one.end for one in edge}
-            yield from edge
+            edge = {word: (*path, name) for at, path in edge.items() for word, name in arcs[at] if word not in known}
+            known |= edge.keys()
+            yield from ((start, word, path) for word, path in edge.items())
