@@ -156,26 +156,18 @@ class ChangedText:
     seed: int  #: where adaptation changed most
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """An adapted method against source_only at the seeds of both: texts with fewer and more errors, clearest first."""
+def beside_source_only(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]:
+    """A pair's best adapted method, the seeds that source_only was run with, too, and texts as both label them.
 
-    method: MethodRuns
-    seeds: tuple[int, ...]
-    total: int
-    fixed: tuple[ChangedText, ...]
-    broken: tuple[ChangedText, ...]
-
-
-def beside_source_only(pair: Pair) -> Comparison:
-    """A pair's best adapted method against source_only, text by text; a ValueError says why there is no comparison."""
+    A ValueError says why there is no comparison.
+    """
     method = best_adapted(pair)
     if method is None:
         raise ValueError("no adapted method was run")
     base = reference(pair, method, "source_only")
     if base is None:
         raise ValueError("no comparable run of source_only")
-    seeds = tuple(seed for seed in method.seeds if seed in base.seeds)
+    seeds = [seed for seed in method.seeds if seed in base.seeds]
     if not seeds:
         both = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
         raise ValueError(f"{both}: none in common")
@@ -200,9 +192,7 @@ def beside_source_only(pair: Pair) -> Comparison:
     for same in texts.values():
         change = sum(e.change for e in same) / len(same)
         changes.append(replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change))
-    fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
-    broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
-    return Comparison(method, seeds, len(changes), tuple(fixed), tuple(broken))
+    return method, seeds, changes
 
 
 def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
@@ -275,18 +265,20 @@ EXAMPLES, FRONT = 10, 4  # of each kind and pair: that are shown, and of these, 
 def fixed_and_broken(pair: Pair) -> list[Block]:
     """A pair's examples, so many of each kind at most."""
     try:
-        compared = beside_source_only(pair)
+        method, seeds, changes = beside_source_only(pair)
     except ValueError as error:  # damaged predictions spoil the examples, not the report
         return [Prose(f"Nothing to compare: {error}.")]
-    seeds = ", ".join(map(str, compared.seeds))
+    # Texts with fewer and more errors, clearest first.
+    fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
+    broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
     wrong = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
     about = (
-        f"{compared.method.name} against source_only at the same seeds ({seeds}), on {compared.total} target test "
-        f"texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
+        f"{method.name} against source_only at the same seeds ({', '.join(map(str, seeds))}), on {len(changes)} target "
+        f"test texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
         f"source_only's, after is the adapted model's."
     )
     blocks: list[Block] = [Prose(about)]
-    for kind, worse, examples in (("Fixed", "fewer", compared.fixed), ("Broke", "more", compared.broken)):
+    for kind, worse, examples in (("Fixed", "fewer", fixed), ("Broke", "more", broken)):
         shown, number = examples[:EXAMPLES], len(examples)
         of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
         blocks.append(Prose(f"{kind}: {counted(number, 'text has', 'texts have')} {worse} errors{of}", "lead"))
