@@ -210,8 +210,6 @@ def read_heads(subject: Subject) -> tuple[Relation, ...]:
 
 def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tuple[Example, list[Maps]]]:
     """Each text with both models' maps, (heads of all layers, pieces, pieces) without padding; memory stays flat."""
-    if not examples:
-        return
     loader = in_order(examples, subject.after.collator, subject.batch_size)
     sessions = subject.before, subject.after
     with torch.no_grad(), ExitStack() as stack:

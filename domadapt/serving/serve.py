@@ -110,7 +110,7 @@ class Answers:
             return "", ""
         tree = tree_svg(text, parse, "the parser's tree of the text")
         session = self.model.session
-        if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
+        if not session.encoder.takes_methods or session.encoder.unreachable:
             return tree, ""
         seen = read_attention(session, self.layer, text, parse)
         arcs, agree, of = as_parse(seen.weights, parse)

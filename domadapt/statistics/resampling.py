@@ -316,8 +316,6 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
     Each is the runs of a method and of another by seed, all on one test set. Given back are the p-values of the
     difference of mean scores: two-sided, and that the method is better.
     """
-    if not comparisons:
-        return []
     first = comparisons[0][0][0]
     count = len(first.counts)
     sides = [[np.stack([run.counts for run in runs], axis=1) for runs in both] for both in comparisons]

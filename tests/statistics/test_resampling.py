@@ -218,7 +218,7 @@ def test_identical_models_have_p_one_and_neighbours_and_chunks_do_not_matter(mon
     rng = np.random.default_rng(0)
     a, b, c = (made_items(rng, 20) for _ in range(3))
     alone = items_test([([a], [b])])
-    assert items_test([([c], [c]), ([a], [b])]) == [(1.0, 1.0), *alone] and items_test([]) == []
+    assert items_test([([c], [c]), ([a], [b])]) == [(1.0, 1.0), *alone]
     monkeypatch.setattr("domadapt.statistics.resampling.CHUNK", 700 * 20)
     assert items_test([([a], [b])]) == alone
 
