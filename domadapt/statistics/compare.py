@@ -78,7 +78,7 @@ class Statistics:
 
     def cell(self, pair: str, method: str) -> Cell:
         """One method on one pair."""
-        return next(cell for cell in self.cells if (cell.pairs, cell.method) == ((pair,), method))
+        return {(cell.pairs, cell.method): cell for cell in self.cells}[(pair,), method]
 
 
 def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: bool = True) -> Statistics:
