@@ -203,10 +203,8 @@ def inert(text: str) -> str:
 
 def given(runs: Paths | None) -> list[Path]:
     """Folders of runs; refused if there are none."""
-    if isinstance(runs, Iterable) and not isinstance(runs, str):
-        runs = [*runs]
-    several: list[Any] = runs if isinstance(runs, list) else [runs]
-    if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
+    several: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
+    if not several or not all(isinstance(one, str | Path) and str(one) for one in several):
         raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
     return [Path(one) for one in several]
 
