@@ -13,7 +13,6 @@ from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
 
 BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
-Paths = str | Path | Iterable[str | Path]
 Value = str | int | float | None
 Record = dict[str, Value]
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
@@ -201,7 +200,7 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
 
 
-def given(runs: Paths | None) -> list[Path]:
+def given(runs: str | Path | Iterable[str | Path] | None) -> list[Path]:
     """Folders of runs; refused if there are none."""
     several: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
     if not several or not all(isinstance(one, str | Path) and str(one) for one in several):
