@@ -23,8 +23,7 @@ from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import ScoredPair, compare, parts, score_names, scored, share
-from domadapt.statistics.resampling import Mean, interval, mean_of, mean_over_pairs, plus
-from domadapt.statistics.results import Interval, Significance
+from domadapt.statistics.resampling import Interval, Mean, Significance, interval, mean_of, mean_over_pairs, plus
 
 Row = dict[str, Any]
 ALL = "all pairs"  # in the column `pair` of what is over pairs

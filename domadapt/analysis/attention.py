@@ -1,6 +1,5 @@
 """Attention: read from a model, and against trees."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from domadapt.analysis.subject import MODELS, Subject, arcs
 from domadapt.data.batches import Example, encode
 from domadapt.data.loaders import in_order
+from domadapt.inference.description import read_description
 from domadapt.methods.session import Session
 from domadapt.syntax.parser import SILENT, Parse
 from domadapt.utils.work import progress
@@ -47,9 +47,8 @@ def read_attention(session: Session, layer: int | None, text: str, parse: Parse)
 
 def syntax_layer(model: Path) -> int | None:
     """The last layer that an injection trained and left behind in stock weights; None where none says its layer."""
-    description = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
     trained: list[Any] = []
-    for config in description.get("left_behind", {}).values():
+    for config in read_description(model).left_behind.values():
         heads = config.get("heads")
         trained += heads if isinstance(heads, list) else [config]
     layers = [one.get("layer") for one in trained if isinstance(one, dict)]
@@ -211,8 +210,6 @@ def read_heads(subject: Subject) -> tuple[Relation, ...]:
 
 def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tuple[Example, list[Maps]]]:
     """Each text with both models' maps, (heads of all layers, pieces, pieces) without padding; memory stays flat."""
-    if not examples:
-        return
     loader = in_order(examples, subject.after.collator, subject.batch_size)
     sessions = subject.before, subject.after
     with torch.no_grad(), ExitStack() as stack:

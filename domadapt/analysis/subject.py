@@ -97,12 +97,8 @@ def subject(
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)
     opened = domains.test.open() if domains.test is not None else ()
     unseen, seen = (*domains.source_test, *domains.source_dev), domains.source_train
-    target: tuple[Any, ...] = domains.unlabelled.texts or opened
-    sides = []
-    for domain, raw, fresh, rest in (
-        (domains.source, (*unseen, *seen), unseen, seen),
-        (domains.target, target, opened, ()),
-    ):
+
+    def made(domain: str, raw: Sequence[Any], fresh: tuple[Record, ...], rest: tuple[Record, ...]) -> Side:
         read, known, others = sampled(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
         if loaded.lowercase:
             read = [lowercased(t) if isinstance(t, Record) else replace(t, text=lower_in_place(t.text)) for t in read]
@@ -115,14 +111,16 @@ def subject(
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
         some = sampled(task.usable(tuple(known), Counter()), scored_texts, seed)
         scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
-        sides.append(Side(domain, examples, (*known, *others), tuple(scored)))
-    if not any(len(arcs(e.parse)[0]) for side in sides for e in side.examples if e.parse is not None):
+        return Side(domain, examples, (*known, *others), tuple(scored))
+
+    source = made(domains.source, (*unseen, *seen), unseen, seen)
+    target = made(domains.target, domains.unlabelled.texts or opened, opened, ())
+    if not any(len(arcs(e.parse)[0]) for e in (*source.examples, *target.examples) if e.parse is not None):
         why = "so there is no syntax to compare attention with; give another parser, or other data"
         both = f"{domains.source} or {domains.target}"
         raise ValueError(f"{parser.name}: found no word that depends on another in {both}, {why}")
-    source, other = sides
     names = str(model), str(backbone["name"]), str(backbone.get("trainable", "all"))
-    return Subject(before, after, source, other, parser, batch_size, seed, *names, *_closed(encoder))
+    return Subject(before, after, source, target, parser, batch_size, seed, *names, *_closed(encoder))
 
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:
@@ -140,7 +138,7 @@ def _closed(encoder: Any) -> tuple[str, str]:
         for layer in range(len(encoder.layers())):
             refuse_turned(encoder.base, encoder.tokenizer, encoder.name, layer)
     except UnreadableLayer as error:
-        unreadable = error.why
+        unreadable = str(error.args[0])
     return unreachable, unreadable
 
 

@@ -196,7 +196,8 @@ MANY: Final = 0.2  # share of sentences without a span from which leaving them o
 
 def annotation(parts: Parts) -> Iterator[Finding]:
     """Merged neighbours, and texts without spans, in each domain."""
-    spans = parts.spans()
+    known = {side: [r for r in parts.records(side) if r.spans is not None] for side in SIDES}
+    spans = {side: records for side, records in known.items() if any(r.spans for r in records)}
     for side, records in spans.items():
         between, others = gaps(records), gaps(records, one_type=False)[0]
         if between[0] or between[1] < ENOUGH:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from domadapt.config.resolvers import SIDES
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, words
@@ -94,11 +93,6 @@ class Parts:
     def records(self, side: str) -> list[Record]:
         """All labelled records of one domain."""
         return [record for part in self.labelled[side] for record in part.records]
-
-    def spans(self) -> dict[str, list[Record]]:
-        """By side, records whose spans are annotated; sides that have none at all are not there."""
-        found = {side: [r for r in self.records(side) if r.spans is not None] for side in SIDES}
-        return {side: records for side, records in found.items() if any(r.spans for r in records)}
 
 
 def gather(domains: Domains) -> Parts:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,8 @@ def serve(cfg: Settings) -> None:
     least(cfg.threshold, read_description(folder).names)
     if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
         raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     from domadapt.serving.serve import serve as run
 
     run(folder, str(cfg.host), cfg.port, cfg.threshold, cfg.trust_code)
@@ -249,12 +252,12 @@ def analyze(cfg: Settings) -> str:
     if str(read_description(model_folder(model)).backbone.get("_target_", "")).endswith("BiLSTM"):
         raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
     check_data(cfg.data)
-    from domadapt.reporting.frames import named_file  # loads SciPy
+    from domadapt.reporting.frames import html_file  # loads SciPy
 
     for name, from_ in LEAST.items():
         if type(value := getattr(cfg, name)) is not int or not from_ <= value < 2**32:
             raise ValueError(f"{name}={value!r}: expected a whole number from {from_}")
-    output = named_file(cfg.output, "analysis", (".html", ".htm"))
+    output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
     from domadapt.syntax.two_parsers import make_parser
@@ -266,13 +269,10 @@ def analyze(cfg: Settings) -> str:
     for file in files:
         refuse_overwriting(file, read)
     parser = make_parser(cfg.parser, domains, folder_of(vars(cfg), "cache"))
-    try:
-        sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
-        studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
-        _warn(domains.warnings + studied.after.domains.warnings)
-        analysis = analyse(studied, score=cfg.scored_texts > 0)
-    finally:
-        parser.close()
+    sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
+    studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
+    _warn(domains.warnings + studied.after.domains.warnings)
+    analysis = analyse(studied, score=cfg.scored_texts > 0)
     for file, content in zip(files, (html(analysis, studied), numbers(analysis, studied)), strict=True):
         write_atomic(file, content)
     where = f"written: {' and '.join(map(str, files))}, in {time.perf_counter() - started:.0f} seconds"

@@ -46,8 +46,7 @@ def to_builtin(cfg: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): value for key, value in result.items()}
 
 
-class Settings(SimpleNamespace):
-    """What a verb is asked for: the settings of its composed yaml as attributes, groups and lists as plain ones."""
+Settings = SimpleNamespace  # what a verb is asked for: attributes of its composed yaml, groups and lists as plain ones
 
 
 def settings(cfg: DictConfig) -> Settings:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 FLAGS = ("--config-dir", "-cd")
+_exists = os.path.exists  # False of what is longer than a name can be, as a list may be
 
 
 def config_dirs(arguments: Sequence[str]) -> list[Path]:
@@ -96,13 +97,6 @@ def readable(argument: str) -> str:
 
 def _is_list(value: str) -> bool:
     return value[:1] == "[" and value[-1] == "]" and not _exists(value)
-
-
-def _exists(value: str) -> bool:
-    try:
-        return Path(value).exists()
-    except OSError:  # longer than a name can be, as a list may be
-        return False
 
 
 def _list(value: str) -> str:
@@ -260,7 +254,7 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
             hint = f"; or did you mean {near[0]}?" if near else ""
             raise ValueError(f"{word}: settings are written without dashes: {name}={value or 'VALUE'}{hint}")
         fix = f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"
-        if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
+        if verb == "predict" and not _exists(word):
             fix = f'a text to label is written text="{word}", a file of texts input=FILE'
         elif verb in ("predict", "parse", "score", "compare", "sample"):
             model = verb != "parse" and os.path.isdir(word)  # noqa: PTH112 - of any length

@@ -1,8 +1,8 @@
 """Batches: texts as pieces, padded and collated."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +58,6 @@ class Batch:
     relations: Tensor | None = None  #: (nodes,) relation id of each word
     edge_index: Tensor | None = None  #: (2, edges) between nodes
     edge_type: Tensor | None = None  #: (edges,) see :func:`domadapt.syntax.trees.tree_edges`
-    examples: tuple[Example, ...] = ()  #: that it was made of
     extra: dict[str, Tensor] = field(default_factory=dict)  #: the methods' own tensors, by ``method/name``
 
     def node_places(self) -> tuple[Tensor, Tensor]:
@@ -107,45 +106,31 @@ def encode(
     word_tags: Sequence[IntArray] | None = None,
     domains: Sequence[str] | None = None,
 ) -> tuple[list[Example], Truncation]:
-    """Tokenise texts and align their pieces with words: examples in order, and what was cut off."""
+    """Tokenise texts and align their pieces with words: examples in order, and what was cut off.
+
+    Pairs are in the tokenizer's own form, the longer text being cut first.
+    """
     if not texts:
         return [], Truncation()
-    encoded = tokenised(texts, tokenizer, max_length)
-    examples, cut, none = [], Truncation(), [None] * len(texts)
-    by_text = zip(encoded, parses or none, labels or none, word_tags or none, strict=True)
-    for i, (pieces, parse, label, tags) in enumerate(by_text):
-        alignment = align(pieces.offsets, words[i])
-        if pieces.cut:
-            cut.texts += 1
-            cut.words += int((alignment.word_first_pieces() < 0).sum())
-        ids, domain = pieces.ids, domains[i] if domains is not None else ""
-        known = (parse, label, tags, pieces.cut, pieces.segments)
-        examples.append(Example(i, texts[i], domain, ids, words[i], alignment, *known))
-    return examples, cut
-
-
-class Pieces(NamedTuple):
-    """A text as a tokenizer has it: ids, character ranges, which text of a pair each is of, and whether it was cut."""
-
-    ids: list[int]
-    offsets: IntArray
-    segments: list[int] | None
-    cut: bool
-
-
-def tokenised(texts: Sequence[str], tokenizer: Any, max_length: int) -> Iterator[Pieces]:
-    """Pieces of texts; of pairs in the tokenizer's own form, the longer text being cut first."""
     ranges = [parts(text) for text in texts]
     pairs = len(ranges[0]) == 2
     sides = [[text[slice(*own[side])] for text, own in zip(texts, ranges, strict=True)] for side in range(1 + pairs)]
     encoded = tokenizer(*sides, truncation=True, max_length=max_length, return_offsets_mapping=True)
-    for i, own in enumerate(ranges):
+    examples, lost, none = [], Truncation(), [None] * len(texts)
+    by_text = zip(ranges, parses or none, labels or none, word_tags or none, strict=True)
+    for i, (own, parse, label, tags) in enumerate(by_text):
         offsets = np.asarray(encoded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)
         segments = [int(side == 1) for side in encoded.sequence_ids(i)] if pairs else None
         if segments is not None:  # special pieces between and behind have no characters, and go with the second text
             offsets = offsets + own[1][0] * np.array(segments)[:, None]
             segments = list(encoded["token_type_ids"][i]) if "token_type_ids" in encoded else segments
-        yield Pieces(encoded["input_ids"][i], offsets, segments, bool(encoded.encodings[i].overflowing))
+        alignment = align(offsets, words[i])
+        if cut := bool(encoded.encodings[i].overflowing):
+            lost.texts += 1
+            lost.words += int((alignment.word_first_pieces() < 0).sum())
+        ids, domain = encoded["input_ids"][i], domains[i] if domains is not None else ""
+        examples.append(Example(i, texts[i], domain, ids, words[i], alignment, parse, label, tags, cut, segments))
+    return examples, lost
 
 
 class Collator:
@@ -186,7 +171,7 @@ class Collator:
             arrays |= self._syntax(examples, starts, width)
         extra = {f"{owner}/{name}": x for owner, make in self.extras.items() for name, x in make(examples).items()}
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
-        return Batch(**tensors, examples=tuple(examples), extra=extra)
+        return Batch(**tensors, extra=extra)
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]

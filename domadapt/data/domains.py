@@ -173,10 +173,10 @@ class Domains:
             raise ValueError(f"target_labels={count}: there is no labelled training data for {self.target!r}; {fix}")
         train, _, test = self.ceiling()
         known = [r for r in train if r.label is not None or r.spans is not None]
-        if not known or (count != "all" and int(count) > len(known)):
-            if not known:
-                fix = "label some of its texts"
-                raise ValueError(f"target_labels={count}: no text of data.target.train_path has a label; {fix}")
+        if not known:
+            fix = "label some of its texts"
+            raise ValueError(f"target_labels={count}: no text of data.target.train_path has a label; {fix}")
+        if count != "all" and int(count) > len(known):
             expected = "expected as many at most, or all (a part of the file is held out, as the ceiling's dev)"
             there = f"there are {len(known)} labelled training records of {self.target!r}"
             raise ValueError(f"target_labels={count}: {there}; {expected}")

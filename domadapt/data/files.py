@@ -366,10 +366,9 @@ def _span(item: Any) -> Any:
         return dict(zip(("start", "end", "type"), item, strict=True))
     if isinstance(item, dict):
         given = [next((item[name] for name in names if name in item), None) for names in ENDS]
-        if None not in given:
-            # As predict writes them: the text is compared with the offsets.
-            more = {name: item[name] for name in ("text", "confidence") if name in item}
+        more = {name: item[name] for name in ("text", "confidence") if name in item}
+        if None not in given:  # as predict writes them: the text is compared with the offsets
             return {**dict(zip(("start", "end", "type"), given, strict=True)), **more}
         if "text" in item and given[:2] == [None, None] and given[2] is not None:  # a quotation, as models write it
-            return {"type": given[2], **{name: item[name] for name in ("text", "confidence") if name in item}}
+            return {"type": given[2], **more}
     return item

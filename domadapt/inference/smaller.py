@@ -197,11 +197,11 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
             config[name] = kept.index(config[name])
     model = stock_model(folder, "auto")
     pieces = model.get_input_embeddings().num_embeddings
-    before = sum(parameter.numel() for parameter in model.parameters())
+    before = model.num_parameters()
     rows = model.get_input_embeddings().weight.detach()[kept].clone()
     model.resize_token_embeddings(len(kept), mean_resizing=False)
     model.get_input_embeddings().weight.data.copy_(rows)
-    after = sum(parameter.numel() for parameter in model.parameters())
+    after = model.num_parameters()
     model.save_pretrained(folder)
     write_atomic(folder / "config.json", json.dumps({**config, "vocab_size": len(kept)}, indent=2))
     write_atomic(path, json.dumps(cut(whole, kept), ensure_ascii=False))

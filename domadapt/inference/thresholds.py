@@ -5,21 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from domadapt.data.records import Record
-    from domadapt.tasks.task import Prediction
+from domadapt.data.records import Record
+from domadapt.tasks.task import Prediction
 
 FILE = "source_dev.json"  # in a model's folder
 SHOWN = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
 
 
-def counted(records: Sequence["Record"], predictions: Sequence["Prediction"], names: Sequence[str]) -> dict[str, Any]:
+def counted(records: Sequence[Record], predictions: Sequence[Prediction], names: Sequence[str]) -> dict[str, Any]:
     """Of each label or span type, how many are annotated, and of each found its confidence and whether it is right.
 
-    >>> from domadapt.data.records import Record
-    >>> from domadapt.tasks.task import Prediction
     >>> counted([Record("1", "cars", "Fast.", label="good")], [Prediction("good", 0.9)], ["bad", "good"])["good"]
     {'gold': 1, 'found': [(0.9, True)]}
     """
@@ -59,7 +56,7 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     return {name: float(given.get(name, 0)) for name in names}
 
 
-def above(prediction: "Prediction", limits: Mapping[str, float]) -> "Prediction":
+def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
     """A prediction without what lies below the thresholds: no label, fewer spans."""
     if prediction.label is not None:
         return prediction if prediction.confidence >= limits[prediction.label] else replace(prediction, label=None)

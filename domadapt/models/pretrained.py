@@ -205,14 +205,10 @@ def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
 
 
 class UnreadableLayer(ValueError):
-    """What a single layer gives can't be read: why, and what can be asked for instead."""
-
-    def __init__(self, why: str, advice: str) -> None:
-        super().__init__(why, advice)  # both, or it would not come back from another process
-        self.why, self.advice = why, advice
+    """What a single layer gives can't be read: its arguments are why, and what can be asked for instead."""
 
     def __str__(self) -> str:
-        return f"{self.why}{self.advice}"
+        return "".join(self.args)
 
 
 def layer_stack(base: Any, name: str) -> nn.ModuleList:

@@ -7,14 +7,12 @@ from typing import Any
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import parts, score_names, scored, share
-from domadapt.statistics.resampling import interval, mean_of
-from domadapt.statistics.results import Difference, Interval, Share, Statistics
+from domadapt.statistics.compare import Difference, Share, Statistics, parts, score_names, scored, share
+from domadapt.statistics.resampling import Interval, interval, mean_of
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
 
 BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
-Paths = str | Path | Iterable[str | Path]
 Value = str | int | float | None
 Record = dict[str, Value]
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
@@ -203,26 +201,23 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
 
 
-def given(runs: Paths | None) -> list[Path]:
+def given(runs: str | Path | Iterable[str | Path] | None) -> list[Path]:
     """Folders of runs; refused if there are none."""
-    if isinstance(runs, Iterable) and not isinstance(runs, str):
-        runs = [*runs]
-    several: list[Any] = runs if isinstance(runs, list) else [runs]
-    if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
+    several: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
+    if not several or not all(isinstance(one, str | Path) and str(one) for one in several):
         raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
     return [Path(one) for one in several]
 
 
-def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
-    """The file that other formats go beside, under its name with their own endings; the usual suffix is the first."""
+def html_file(output: str | Path | None, name: str) -> Path:
+    """The file that other formats go beside, under its name with their own endings."""
     setting = f"output={'null' if output is None else output}"
     if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"{setting}: expected a file's name, such as output={name}{suffixes[0]}")
+        raise ValueError(f"{setting}: expected a file's name, such as output={name}.html")
     path = Path(output)
     if path.is_dir():
-        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}{suffixes[0]}")
-    if path.suffix.lower() not in suffixes:
-        usual = path.with_suffix(suffixes[0])
-        ends = " or ".join(suffixes)
-        raise ValueError(f"{setting}: expected a name that ends in {ends}, such as {usual}; other formats go beside it")
+        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}.html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        ends = f"expected a name that ends in .html or .htm, such as {path.with_suffix('.html')}"
+        raise ValueError(f"{setting}: {ends}; other formats go beside it")
     return path

@@ -18,7 +18,8 @@ from matplotlib.ticker import MaxNLocator
 
 from domadapt.reporting.frames import BELOW, TableRow, owner, rows
 from domadapt.runs.groups import MethodRuns, Pair
-from domadapt.statistics.results import Interval, Statistics
+from domadapt.statistics.compare import Statistics
+from domadapt.statistics.resampling import Interval
 from domadapt.utils.text import escape_controls
 
 Colors = Mapping[str, str]  # by the methods' names
@@ -156,11 +157,9 @@ class Group:
     dots: list[Scored]
 
 
-def dots_svg(pairs: Sequence[Pair], statistics: Statistics | None, colors: Colors, alt: str) -> str:
-    """Target scores of every method, pair by pair; an empty string without any."""
+def dots_svg(pairs: Sequence[Pair], statistics: Statistics, colors: Colors, alt: str) -> str:
+    """Target scores of every method, pair by pair."""
     groups = [found for pair in pairs if (found := _group(pair, statistics)).dots]
-    if not groups:
-        return ""
     # One method throughout needs no line for its name: the pair's is enough.
     alone = len({row.name for group in groups for row, _ in group.dots}) == 1
     count = sum(len(group.dots) + (not alone) for group in groups)
@@ -168,7 +167,7 @@ def dots_svg(pairs: Sequence[Pair], statistics: Statistics | None, colors: Color
     return drawn(alt, 0.24 * count + 1.0, lambda figure: _dots(figure, groups, colors, headline, alone))
 
 
-def _group(pair: Pair, statistics: Statistics | None) -> Group:
+def _group(pair: Pair, statistics: Statistics) -> Group:
     scored = [(row, row.target) for row in rows(pair, statistics) if row.target]
     by_role = {role: [one for one in scored if one[0].method.role == role] for role in LINES}
     lines = {role: same[0] for role, same in by_role.items() if len(same) == 1}
@@ -268,18 +267,17 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
     methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in shown)]
     names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
-    depth, headline = (len(shown) + 1) // 2, escape_controls(pair.headline)
     styles = ["--" if method.role == "control" else "-" for method in methods]
     looks: Any = [{"color": colors[m.name], "linestyle": style} for m, style in zip(methods, styles, strict=True)]
 
     def draw(figure: Canvas) -> None:
-        grid = list(figure.subplots(depth, 2, squeeze=False).ravel())
+        grid = figure.subplots(1, 2)
         for panel, axes in zip(shown, grid, strict=False):
             for method, look in zip(methods, looks, strict=True):
                 if points := mean_curve(method, panel, pair.headline):
                     # One point is no line; and clipping paths would be as large as the lines.
                     axes.plot(*zip(*points, strict=True), **look, marker="." if len(points) == 1 else "", clip_on=False)
-            title = f"{headline}, source dev, %" if panel == DEV else f"loss: {wrapped(panel, 30)}"
+            title = f"{escape_controls(pair.headline)}, source dev, %" if panel == DEV else f"loss: {panel}"
             axes.set_title(title, fontsize=9, color=INK)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             plain(axes)
@@ -288,7 +286,7 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
         handles = [key(name, **look) for name, look in zip(names, looks, strict=True)]
         legend(figure, handles, columns, "outside lower left")
 
-    return drawn(alt, 1.8 * depth + 0.19 * -(-len(names) // columns) + 0.2, draw)
+    return drawn(alt, 2.0 + 0.19 * -(-len(names) // columns), draw)
 
 
 BINS = 10

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from domadapt.auditing.audit import Audit
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
-from domadapt.reporting.frames import best_adapted, given, method_record, named_file, rows, run_record, write_csv
+from domadapt.reporting.frames import best_adapted, given, html_file, method_record, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
 from domadapt.reporting.render import collapsed, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
-from domadapt.statistics.compare import compare
-from domadapt.statistics.results import Statistics
+from domadapt.statistics.compare import Statistics, compare
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted
 
@@ -36,7 +36,7 @@ class Finished:
     runs: RunSet
     pairs: Sequence[Pair]
     statistics: Statistics
-    audits: sections.Audits
+    audits: tuple[Sequence[Audit], Sequence[str]]  #: and a message for each that is unreadable
     colors: Colors
 
     @property
@@ -134,7 +134,7 @@ def provenance(finished: Finished) -> list[Section]:
     def folded(block: Block) -> Block:
         return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
 
-    both = sections.data(finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
+    both = sections.data(*finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
     return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in both]
 
 
@@ -187,7 +187,7 @@ def report(
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         baseline: role or name of the method that the others are compared with.
     """
-    output = named_file(output, "report", (".html", ".htm"))
+    output = html_file(output, "report")
     chosen = given(runs)
     formats = FORMATS if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]

@@ -2,25 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from domadapt.auditing.audit import Audit, headline, read_audit
 from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
 from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
 from domadapt.reporting.render import number, percent, points
 from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, run_time
-from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, flat, reference
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
+from domadapt.statistics.compare import Cell, Difference, Statistics
+from domadapt.statistics.resampling import ALPHA, Replicability, Significance
 from domadapt.utils.redact import redact
 from domadapt.utils.text import counted, duration
-
-if TYPE_CHECKING:
-    from domadapt.auditing.audit import Audit
 
 TESTED = (
     "Points; paired permutation tests, two-sided, Holm's correction over all comparisons. Over seeds: would training "
@@ -116,7 +113,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
         gain = mean(own - other for own, other in scores if own is not None and other is not None)
         parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
         spent = mean(seconds(method) for _, method in some)
-        lines.append((rank(role), times or 0, name, spent, times, parameters, gain, len(some)))
+        lines.append((ROLES.index(role), times or 0, name, spent, times, parameters, gain, len(some)))
     table = tabled(
         "Means over pairs and seeds",
         sorted(lines, key=lambda line: line[:3]),
@@ -220,27 +217,18 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
     return [Figure(calibration_svg(shown, colors, alt), caption), errors]
 
 
-@dataclass(frozen=True, slots=True)
-class Audits:
-    """Audits that were found, and one message for each file that could not be read."""
+def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> tuple[list[Audit], list[str]]:
+    """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given.
 
-    audits: tuple["Audit", ...] = ()
-    skipped: tuple[str, ...] = ()
-
-
-def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
-    """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given."""
+    And one message for each file that could not be read.
+    """
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
                     if given is not None or f.name == "audit.json"})  # fmt: skip
     if given is not None and not files:
         what = "no audit.json in it" if places[0].exists() else "no such file"
         raise ValueError(f"audit={given}: {what}; write one: `domadapt audit data=... output=audit.json`")
-    if not files:
-        return Audits()
-    from domadapt.auditing.audit import read_audit
-
-    audits, skipped = list["Audit"](), list[str]()
+    audits, skipped = list[Audit](), list[str]()
     for file in files:
         try:
             if (found := read_audit(file)) not in audits:  # both networks of a run have left the same
@@ -249,15 +237,13 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
             if given is not None and len(files) == 1:
                 raise
             skipped.append(str(error))
-    return Audits(tuple(audits), tuple(skipped))
+    return audits, skipped
 
 
-def data(audits: Audits) -> Section:
-    blocks: list[Block] = [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
-    from domadapt.auditing.audit import headline
-
+def data(audits: Sequence[Audit], skipped: Sequence[str]) -> Section:
+    blocks: list[Block] = [Prose(f"An audit was left out: {message}", "warning") for message in skipped]
     columns = [("severity", lambda f: f.severity), ("about", lambda f: f.kind), ("finding", lambda f: f.text)]
-    for audit in audits.audits:
+    for audit in audits:
         blocks.append(Prose(f"Audit of {headline(audit)}", "lead"))
         if audit.findings:
             blocks.append(tabled("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
@@ -266,7 +252,7 @@ def data(audits: Audits) -> Section:
         if audit.mended:
             mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
             blocks.append(Listing("Corrected by the readers, or left out", mended))
-    if not audits.audits:
+    if not audits:
         command = "domadapt audit data=... output=audit.json"
         blocks.append(Prose("No audit was found. This makes one, and audit=PATH shows it:", command=command))
     return Section("Data", tuple(blocks))

@@ -10,8 +10,8 @@ from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean
 from domadapt.reporting.render import as_text, percent, score_name
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import compare
-from domadapt.statistics.results import Cell, Interval, Share, Statistics
+from domadapt.statistics.compare import Cell, Share, Statistics, compare
+from domadapt.statistics.resampling import Interval
 from domadapt.utils.text import counted
 
 OVER = {

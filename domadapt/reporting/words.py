@@ -14,9 +14,9 @@ from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ShownText
+from domadapt.statistics.compare import Cell, Difference, Statistics
 from domadapt.statistics.items import read_answers
-from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import Cell, Difference, Interval, Statistics
+from domadapt.statistics.resampling import ALPHA, Interval
 from domadapt.utils.text import counted, cut, duration
 
 
@@ -156,28 +156,21 @@ class ChangedText:
     seed: int  #: where adaptation changed most
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """An adapted method against source_only at the seeds of both: texts with fewer and more errors, clearest first."""
+def beside_source_only(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]:
+    """A pair's best adapted method, the seeds that source_only was run with, too, and texts as both label them.
 
-    method: MethodRuns
-    seeds: tuple[int, ...]
-    total: int
-    fixed: tuple[ChangedText, ...]
-    broken: tuple[ChangedText, ...]
-
-
-def beside_source_only(pair: Pair) -> Comparison | str:
-    """A pair's best adapted method against source_only, text by text; or why there is no comparison."""
+    A ValueError says why there is no comparison.
+    """
     method = best_adapted(pair)
     if method is None:
-        return "no adapted method was run"
+        raise ValueError("no adapted method was run")
     base = reference(pair, method, "source_only")
     if base is None:
-        return "no comparable run of source_only"
-    seeds = tuple(seed for seed in method.seeds if seed in base.seeds)
+        raise ValueError("no comparable run of source_only")
+    seeds = [seed for seed in method.seeds if seed in base.seeds]
     if not seeds:
-        return f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}: none in common"
+        both = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
+        raise ValueError(f"{both}: none in common")
     texts: dict[int, list[ChangedText]] = {}
     for seed in seeds:
         one, other = (
@@ -185,7 +178,7 @@ def beside_source_only(pair: Pair) -> Comparison | str:
             for each in (base, method)
         )
         if absent := [str(file) for file in (one, other) if not file.is_file()]:
-            return f"no {absent[0]} (written only where the target test has labels)"
+            raise ValueError(f"no {absent[0]} (written only where the target test has labels)")
         before, after = read_answers(one, pair.task), read_answers(other, pair.task)
         if len(before) != len(after):
             raise ValueError(f"{one} and {other}: different numbers of texts; run those cells again")
@@ -199,9 +192,7 @@ def beside_source_only(pair: Pair) -> Comparison | str:
     for same in texts.values():
         change = sum(e.change for e in same) / len(same)
         changes.append(replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change))
-    fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
-    broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
-    return Comparison(method, seeds, len(changes), tuple(fixed), tuple(broken))
+    return method, seeds, changes
 
 
 def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
@@ -274,20 +265,20 @@ EXAMPLES, FRONT = 10, 4  # of each kind and pair: that are shown, and of these, 
 def fixed_and_broken(pair: Pair) -> list[Block]:
     """A pair's examples, so many of each kind at most."""
     try:
-        compared = beside_source_only(pair)
+        method, seeds, changes = beside_source_only(pair)
     except ValueError as error:  # damaged predictions spoil the examples, not the report
-        compared = str(error)
-    if not isinstance(compared, Comparison):
-        return [Prose(f"Nothing to compare: {compared}.")]
-    seeds = ", ".join(map(str, compared.seeds))
+        return [Prose(f"Nothing to compare: {error}.")]
+    # Texts with fewer and more errors, clearest first.
+    fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
+    broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
     wrong = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
     about = (
-        f"{compared.method.name} against source_only at the same seeds ({seeds}), on {compared.total} target test "
-        f"texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
+        f"{method.name} against source_only at the same seeds ({', '.join(map(str, seeds))}), on {len(changes)} target "
+        f"test texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
         f"source_only's, after is the adapted model's."
     )
     blocks: list[Block] = [Prose(about)]
-    for kind, worse, examples in (("Fixed", "fewer", compared.fixed), ("Broke", "more", compared.broken)):
+    for kind, worse, examples in (("Fixed", "fewer", fixed), ("Broke", "more", broken)):
         shown, number = examples[:EXAMPLES], len(examples)
         of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
         blocks.append(Prose(f"{kind}: {counted(number, 'text has', 'texts have')} {worse} errors{of}", "lead"))

@@ -200,11 +200,6 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: pair.name)
 
 
-def rank(role: str) -> int:
-    """Where a role stands among the others; an unknown one with source-only."""
-    return ROLES.index(role if role in ROLES else "source_only")
-
-
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
     """A configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out."""
     dotted = flat({name: value for name, value in config.items() if name not in NAMES})
@@ -251,7 +246,7 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[MethodRuns, ...], int]:
     roles = ["control" if same[0].role == "adapted" and same[0].method in controls else same[0].role for same in seeds]
     methods = (MethodRuns(*one) for one in zip(names, roles, map(tuple, seeds), strict=True))
     # by role and name, not by age: a clone writes its files in any order, and a table must not change with it
-    ordered = tuple(sorted(methods, key=lambda one: (rank(one.role), one.name)))
+    ordered = tuple(sorted(methods, key=lambda one: (ROLES.index(one.role), one.name)))
     return ordered, len(runs) - sum(len(same) for same in seeds)
 
 

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -111,7 +110,7 @@ class Answers:
             return "", ""
         tree = tree_svg(text, parse, "the parser's tree of the text")
         session = self.model.session
-        if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
+        if not session.encoder.takes_methods or session.encoder.unreachable:
             return tree, ""
         seen = read_attention(session, self.layer, text, parse)
         arcs, agree, of = as_parse(seen.weights, parse)
@@ -321,8 +320,6 @@ AT_ONCE = 16  # requests; more are told to come back later
 
 def serve(folder: Path, host: str, port: int, threshold: Any, trust_code: bool) -> None:
     """Answer with the model of a folder, until stopped; ``conf/serve.yaml`` says what the settings are."""
-    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     about = read_description(folder)
     with listening(host, port) as taken:  # before the model: a port that is taken is told at once
         import uvicorn

@@ -1,4 +1,7 @@
-"""Every method against source-only and against its controls, on each pair and over pairs; the gap."""
+"""Every method against source-only and against its controls, on each pair and over pairs; the gap.
+
+Scores and differences are shares (0.52 is 52 percent). Where a number is None, the ``reason`` beside it says why.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +14,71 @@ from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics import resampling
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
-from domadapt.statistics.resampling import Mean, correction, interval, mean_over_pairs, plus
-from domadapt.statistics.results import Cell, Difference, Interval, Replicability, Share, Significance, Statistics
+from domadapt.statistics.resampling import Interval, Mean, Replicability, Significance, interval, mean_over_pairs, plus
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
 UNCLAIMED = "nobody claims anything by it, so it is not tested"
 Run = tuple[str, int]  # method's name and seed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One method less another, on one pair or over those that have both, at the seeds that both were run with."""
+
+    other: str  #: name of the baseline or control (several where it differs by pair); empty where there is none
+    interval: Interval | None  #: positive where the method is better; over pairs each counts the same
+    #: Would training again show it? The test that a claim about a method needs. On one pair its unit is a seed; over
+    #: pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
+    again: Significance
+    #: On one pair, do these trained models differ on other texts of this kind? It says nothing about training again.
+    #: Over pairs, would other pairs of this kind show it? Those that share a network are one.
+    elsewhere: Significance
+    replicability: tuple[Replicability, ...] = ()  #: over pairs, by tests over seeds and by tests over test items
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the gap between source_only and in_domain a method closes."""
+
+    score: str
+    value: Interval | None  #: 1 is the ceiling; None where it would mean nothing
+    gap: Interval | None  #: in_domain − source_only at the same seeds on the same items
+    pairs: int  #: how many it is over: mean gain over mean gap
+    reason: str = ""  #: why ``value`` is None, or has no interval
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One method, on one pair or over those it was run on."""
+
+    pairs: tuple[str, ...]  #: those with a score; where none has one, all
+    method: str
+    role: str
+    score: Interval | None  #: headline on the target test; of methods run on different pairs not comparable
+    baseline: Difference  #: against it
+    controls: tuple[Difference, ...]  #: against each of its controls
+    shares: tuple[Share, ...]  #: of the gap, by the headline and by F1 of each span type
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """To the baseline, and to each control."""
+        return (self.baseline, *self.controls)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All that is said about a report's runs."""
+
+    baseline: str  #: role or name of what methods are compared with
+    cells: tuple[Cell, ...]  #: every pair × method
+    overall: tuple[Cell, ...]  #: every method over its pairs
+    messages: tuple[str, ...] = ()  #: what could not be used, one line each, with counts
+
+    def cell(self, pair: str, method: str) -> Cell:
+        """One method on one pair."""
+        return {(cell.pairs, cell.method): cell for cell in self.cells}[(pair,), method]
 
 
 def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: bool = True) -> Statistics:
@@ -45,7 +106,8 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     every = [difference for cell in cells for difference in cell.differences]
-    again, elsewhere = correction([d.again for d in every]), correction([d.elsewhere for d in every])
+    again = resampling.correction([difference.again for difference in every])
+    elsewhere = resampling.correction([difference.elsewhere for difference in every])
 
     def corrected(difference: Difference) -> Difference:
         return replace(difference, again=again(difference.again), elsewhere=elsewhere(difference.elsewhere))
@@ -223,11 +285,8 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
 
 
 def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significance]:
-    values = [] if side.mean is None else side.mean.values.tolist()
-    count = len(values)
-    again = Significance(None, None, "seeds", count, why)
-    if not why:
-        again = resampling.runs_test(values, [1 / count] * count, "seeds")
+    values = [] if side.mean is None else side.mean.addends
+    again = Significance(None, None, "seeds", len(values), why) if why else resampling.runs_test(values, "seeds")
     if side.items is not None:
         return again, Significance(side.items[0], None, "test items", side.item_count)
     why = why or "not all runs have predictions of the same test items"
@@ -241,8 +300,8 @@ def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Si
     mean = mean_over_pairs(means)
     runs, pairs = mean.sums(mean.blocks), mean.sums(mean.groups)
     return (
-        resampling.runs_test(runs, [1.0] * len(runs), "runs", copies=len(mean.units) - len(runs)),
-        resampling.runs_test(pairs, [1.0] * len(pairs), "pairs", copies=len(means) - len(pairs)),
+        resampling.runs_test(runs, "runs", copies=len(mean.units) - len(runs)),
+        resampling.runs_test(pairs, "pairs", copies=len(means) - len(pairs)),
     )
 
 
@@ -251,9 +310,8 @@ def _replicated(means: Sequence[Mean], items: Sequence[float], why: str) -> tupl
     if why:
         none = Replicability(None, len(means), why)
         return none, none
-    seeds = [mean.values.tolist() for mean in means]
-    least = 1 / (resampling.SWAPS + 1)
-    over_seeds = [resampling.sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds]
+    least, seeds = 1 / (resampling.SWAPS + 1), [mean.addends for mean in means]
+    over_seeds = [resampling.sign_flip(values, "greater") for values in seeds]
     return (
         resampling.replicability(over_seeds, [max(2.0 ** -len(values), least) for values in seeds], "seeds"),
         resampling.replicability(items, [least] * len(items), "test items"),

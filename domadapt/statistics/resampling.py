@@ -29,7 +29,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from domadapt.statistics.items import FloatArray, ItemCounts, f1
-from domadapt.statistics.results import Interval, Replicability, Significance
 
 LEVEL = 0.95
 ALPHA = 0.05
@@ -38,6 +37,41 @@ SWAPS = 9999  # p-values down to 0.0001
 SAME = 1e-12  # differences nearer than this are ties
 FEWEST_SEEDS = 3  # two seeds' spread says next to nothing: an interval from it would be 13 standard errors wide
 CHUNK = 4_000_000  # weights held at a time, 16 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds and its 95 % interval."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    over: str  #: what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """A paired permutation test, two-sided unless said otherwise."""
+
+    p: float | None  #: None where none below 0.05 could be reached, or nothing could be tested
+    p_holm: float | None  #: the same after Holm's correction over the table
+    unit: str  #: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``
+    count: int
+    reason: str = ""  #: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Replicability:
+    """On how many pairs a gain is real (Dror et al. 2017), by one-sided tests.
+
+    ``count`` is a lower bound, right with 95 % confidence by Bonferroni's combination, which allows any dependence
+    between pairs; None where the tests could not have found any.
+    """
+
+    count: int | None
+    of: int
+    reason: str = ""
 
 
 def connected(keys: Sequence[Collection[object]]) -> list[int]:
@@ -91,9 +125,14 @@ class Mean:
         """(units,) numbers, the same for units of pairs that share a network, with any seed."""
         return connected([{pair, block} for (pair, _), block in zip(self.units, self.blocks, strict=True)])
 
+    @property
+    def addends(self) -> list[float]:
+        """(units,) what each adds to the mean."""
+        return [float(x) for x in self.values * self.weights]
+
     def sums(self, labels: Sequence[int]) -> list[float]:
         """What the units of each label add to the mean."""
-        return [float(x) for x in np.bincount(labels, self.values * self.weights)]
+        return [float(x) for x in np.bincount(labels, self.addends)]
 
 
 def generator(*names: object) -> np.random.Generator:
@@ -234,20 +273,16 @@ def _draws(mean: Mean, seeds: bool) -> FloatArray:
     return np.asarray((weights * mean.items).sum(axis=1))
 
 
-def sign_flip(
-    differences: Sequence[float], weights: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided"
-) -> float:
-    """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them."""
+def sign_flip(differences: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided") -> float:
+    """p-value of a sum of paired differences when each may change its sign; exact up to 13 of them."""
     if len(differences) == 1:  # scipy wants two: one that never counts changes nothing
-        differences, weights = [*differences, 0.0], [*weights, 0.0]
-    order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
-    scale = np.asarray(weights, dtype=float)[order]
+        differences = [*differences, 0.0]
 
     def statistic(values: FloatArray, axis: int) -> FloatArray:
-        return np.asarray((values * scale).sum(axis=axis).round(12))
+        return np.asarray(values.sum(axis=axis).round(12))
 
     result = stats.permutation_test(
-        (np.asarray(differences, dtype=float)[order],),
+        (np.sort(np.asarray(differences, dtype=float)),),  # random swaps must not depend on the caller's order
         statistic,
         permutation_type="samples",
         vectorized=True,
@@ -258,7 +293,7 @@ def sign_flip(
     return float(result.pvalue)
 
 
-def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str, copies: int = 0) -> Significance:
+def runs_test(differences: Sequence[float], unit: str, copies: int = 0) -> Significance:
     """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these."""
     count = len(differences)
     smallest = reachable(count)
@@ -267,7 +302,7 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str,
         few = f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
         more = f"; {count + copies} {unit}, but those that share a network count as one" if copies else ""
         return Significance(None, None, unit, count, few + more)
-    return Significance(sign_flip(differences, weights), None, unit, count)
+    return Significance(sign_flip(differences), None, unit, count)
 
 
 def reachable(count: int) -> float:
@@ -281,8 +316,6 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
     Each is the runs of a method and of another by seed, all on one test set. Given back are the p-values of the
     difference of mean scores: two-sided, and that the method is better.
     """
-    if not comparisons:
-        return []
     first = comparisons[0][0][0]
     count = len(first.counts)
     sides = [[np.stack([run.counts for run in runs], axis=1) for runs in both] for both in comparisons]

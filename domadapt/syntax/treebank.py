@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ from spacy.training.loop import train as run_training
 from thinc.api import NumpyOps, set_current_ops
 
 from domadapt.syntax.parser import ENGLISH
+from domadapt.utils.files import shipped
 
-HOME = Path(str(files("domadapt.shipped"))) / "parser"
+HOME = shipped() / "parser"
 SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0), or another"
 FIELDS = ("words", "spaces", "tags", "pos", "morphs", "heads", "deps", "sent_starts")
 # Of spaCy's scores, what is told, by its column: punctuation is not counted, labels are compared in full.

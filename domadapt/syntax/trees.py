@@ -21,7 +21,7 @@ UNKNOWN = 0  # relation id of a name that training never met
 # are predicates or adverbs; function words; coordination. Names of ClearNLP's scheme have their places, too.
 GROUPS = {
     "core": "nsubj obj iobj csubj ccomp xcomp dobj nsubjpass csubjpass dative attr acomp pcomp oprd agent",
-    "nominal": "nmod obl appos compound flat nummod pobj poss nounmod nn npadvmod npmod nummod quantmod",
+    "nominal": "nmod obl appos compound flat nummod pobj poss nounmod nn npadvmod npmod quantmod",
     "modifier": "amod advmod advcl acl relcl neg",
     "function": "det case aux cop mark clf expl auxpass prep prt predet compound:prt det:predet",
     "coordination": "conj cc preconj cc:preconj",
@@ -32,11 +32,6 @@ GROUPS = {
 def relation_vocabulary(names: Iterable[str]) -> dict[str, int]:
     """Ids for relation names, sorted so that they do not depend on reading order; 0 is kept for unknown ones."""
     return {name: index for index, name in enumerate(sorted(set(names)), start=1)}
-
-
-def edge_types(relations: int) -> int:
-    """Number of edge types for a vocabulary of ``relations`` names: down, up, and the self loop."""
-    return 2 * (relations + 1) + 1
 
 
 def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:
@@ -168,16 +163,8 @@ def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
     return apart.masked_fill(shared == 0, -1).long()
 
 
-class Reached(NamedTuple):
-    """A word, the one that it was reached from, and the path to it."""
-
-    start: int
-    end: int
-    path: Path
-
-
-def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
-    """Every other word that at most ``longest`` arcs part from a start, nearest first; ``^nsubj`` in a path leads up.
+def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[tuple[int, int, Path]]:
+    """Start, word and path of every other word at most ``longest`` arcs from a start, nearest first; ``^`` leads up.
 
     >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
     >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))
@@ -190,10 +177,8 @@ def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Re
             arcs[word].append((head, f"^{parse.relations[word]}"))
             arcs[head].append((word, parse.relations[word]))
     for start in starts:
-        known, edge = {start}, [Reached(start, start, ())]
+        known, edge = {start}, {start: Path()}  # in a tree one path leads to each word
         for _ in range(longest):
-            steps = [(before.path, *arc) for before in edge for arc in arcs[before.end]]
-            reached = [Reached(start, word, (*path, relation)) for path, word, relation in steps if word not in known]
-            edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
-            known |= {one.end for one in edge}
-            yield from edge
+            edge = {word: (*path, name) for at, path in edge.items() for word, name in arcs[at] if word not in known}
+            known |= edge.keys()
+            yield from ((start, word, path) for word, path in edge.items())

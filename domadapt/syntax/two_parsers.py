@@ -35,11 +35,6 @@ class TwoParsers:
         for parser, run in groupby(texts, self._parser):
             yield from parser.tokenize(run)
 
-    def close(self) -> None:
-        for parser in (self.source, self.target):
-            if isinstance(parser, ParseCache):
-                parser.close()
-
     def _parser(self, text: Text) -> Parser:
         return self.source if getattr(text, "domain", None) in self.domains else self.target
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -162,12 +161,3 @@ def of_all_ranks(value: Any) -> list[Any]:
     values: list[Any] = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(values, value)
     return values
-
-
-def seed_of_rank(seed: int, rank: int) -> int:
-    """The run's seed for rank 0; for others one of their own, lest all drop the same units.
-
-    >>> seed_of_rank(7, 0), seed_of_rank(7, 1) == seed_of_rank(7, 2)
-    (7, False)
-    """
-    return int(np.random.SeedSequence([seed, rank]).generate_state(1)[0]) if rank else seed

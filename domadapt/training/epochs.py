@@ -7,13 +7,14 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 from torch import Tensor
@@ -27,7 +28,7 @@ from domadapt.runs.status import Status
 from domadapt.selection.validators import Evidence, Validator, best_epoch
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tracking.tracker import flat
-from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
+from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, trainer_options
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
@@ -104,8 +105,9 @@ class Epochs(Callback):
         self.began = time.monotonic(), trainer.current_epoch
         if self.random:
             set_random_state(self.random[trainer.global_rank])
-        elif trainer.global_rank:
-            pl.seed_everything(seed_of_rank(self.session.seed, trainer.global_rank), verbose=False)
+        elif trainer.global_rank:  # a seed of its own, lest all drop the same units
+            own = np.random.SeedSequence([self.session.seed, trainer.global_rank]).generate_state(1)[0]
+            pl.seed_everything(int(own), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
         if trainer.is_global_zero:
@@ -198,7 +200,9 @@ class Epochs(Callback):
         if self.all_weights:  # at once, for memory's sake; the best epoch's alone wait for the next checkpoint
             self._write(epoch, weights)
         else:
-            self._held = {epoch: copied(weights)}
+            # On the CPU, where there is more memory.
+            copied = apply_to_collection(weights, Tensor, lambda tensor: tensor.detach().to("cpu", copy=True))
+            self._held = {epoch: copied}
 
     def weights(self, epoch: int) -> dict[str, Any]:
         """Those after an epoch: ``encoder``, ``methods`` and their ``memory``."""
@@ -259,13 +263,6 @@ def final_weights(session: Session) -> Iterator[None]:
         yield
     finally:
         encoder.load_state_dict(kept, strict=False)
-
-
-def copied(weights: Any) -> Any:
-    """A copy on the CPU, where there is more memory, of tensors in dicts."""
-    if isinstance(weights, dict):
-        return {name: copied(value) for name, value in weights.items()}
-    return weights.detach().to("cpu", copy=True) if isinstance(weights, Tensor) else deepcopy(weights)
 
 
 class Bar(TQDMProgressBar):

@@ -99,11 +99,9 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         task = model.session.task
         records = []
         for text, one in zip(texts, y, strict=True):
-            if self.task == "classification":
-                records.append(Record("", "source", text, label=_name(one)))
-            else:
-                spans = tuple(Span(int(start), int(end), str(kind)) for start, end, kind in one)
-                records.append(Record("", "source", text, spans=spans))
+            label = _name(one) if self.task == "classification" else None
+            spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in one) if label is None else None
+            records.append(Record("", "source", text, label=label, spans=spans))
         return task.score(records, model.predict(texts))[task.headline]
 
     def _fitted(self) -> Model:

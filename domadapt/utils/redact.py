@@ -116,19 +116,16 @@ def _moved(name: str, sign: str, value: str) -> str:
     return f"{name}='${{oc.decode:{reference}}}'" if nested else f"{name}={reference}"  # quoted: for Hydra's grammar
 
 
-class Redacting(logging.Filter):
-    """For a log handler: records lose their secrets, tracebacks included; none is dropped."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = redact(record.getMessage()), ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
-        return True
+def redacting(record: logging.LogRecord) -> bool:
+    """A log handler's filter: records lose their secrets, tracebacks included; none is dropped."""
+    record.msg, record.args = redact(record.getMessage()), ()
+    if record.exc_info and not record.exc_text:
+        record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
+    return True
 
 
 def guard_logs() -> None:
     """Warnings go to the log, and the log is redacted."""
     logging.captureWarnings(True)
     for handler in logging.getLogger().handlers:
-        if not any(isinstance(known, Redacting) for known in handler.filters):  # a worker takes several jobs
-            handler.addFilter(Redacting())
+        handler.addFilter(redacting)  # once, though a worker takes several jobs

@@ -1,7 +1,7 @@
 """The device and the random numbers."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,10 +24,8 @@ def pick_precision(name: str, device: torch.device) -> str:
         raise ValueError(f"trainer.precision={name!r}: expected auto, 32 or bf16-mixed")
     if name != "auto":
         return "32-true" if name == "32" else name
-    if device.type == "cuda":
-        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
-    supported: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    return "bf16-mixed" if device.type == "cpu" and supported() else "32-true"
+    supported = torch.cuda.is_bf16_supported if device.type == "cuda" else torch.cpu._is_avx512_bf16_supported
+    return "bf16-mixed" if supported() else "32-true"
 
 
 def kind_of_hardware(device: str, precision: str) -> str:

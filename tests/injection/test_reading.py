@@ -15,13 +15,13 @@ import domadapt
 from domadapt.config.compose import make
 from domadapt.data.batches import Batch
 from domadapt.methods.injection.extra_head import ExtraHead, piece_arcs
+from domadapt.methods.injection.gnn import CONVOLUTIONS
 from domadapt.methods.injection.gnn_fusion import GraphFusion
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.tree_bias import TreeBias, distance_kinds
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session
 from domadapt.models.contracts import AttentionCall
-from domadapt.models.graph_network import CONVOLUTIONS
 from domadapt.syntax.controls import Control
 from domadapt.syntax.parser import SpacyParser
 from tests import support

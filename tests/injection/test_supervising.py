@@ -10,14 +10,13 @@ from torch import nn
 
 from domadapt.data.records import Record, Span
 from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, mass_loss
-from domadapt.methods.injection.gnn import agreement_loss
+from domadapt.methods.injection.gnn import CONVOLUTIONS, GraphNetwork, agreement_loss
 from domadapt.methods.injection.lisa import SCORES, Lisa, head_loss
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Step
 from domadapt.methods.session import Session
 from domadapt.methods.terms import leaning_words, opinion_words
-from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import paths_from
@@ -142,7 +141,7 @@ def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> No
     pairs = batch.extra["OpinionPaths/pairs"].T.tolist()
     assert {(words[i][0], words[j][0], n) for i, j, n in pairs if n} == {("sharp", "lens", 1), ("sharp", "screen", 2)}
     for i, j, _ in pairs:
-        near = {one.end for one in paths_from(words[i][1], [int(firsts[i])], 3)}  # type: ignore[arg-type]
+        near = {end for _, end, _ in paths_from(words[i][1], [int(firsts[i])], 3)}  # type: ignore[arg-type]
         assert words[i][0] == "sharp" and int(firsts[j]) in near
     assert len(pairs) > 4  # pairs without a path of these among them
 

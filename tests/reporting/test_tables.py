@@ -14,7 +14,7 @@ from domadapt.reporting import tables
 from domadapt.reporting.blocks import Prose, Table, written
 from domadapt.reporting.frames import best_adapted, rows
 from domadapt.reporting.plots import palette, pooled
-from domadapt.reporting.sections import Audits, calibration, cost, data, expected, read_audits
+from domadapt.reporting.sections import calibration, cost, data, expected, read_audits
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
@@ -225,7 +225,7 @@ def test_kinds_of_errors_by_hand(make_run: Any) -> None:
 
 
 def test_audits_beside_the_runs(tmp_path: Path) -> None:
-    assert read_audits([tmp_path], None) == Audits()
+    assert read_audits([tmp_path], None) == ([], [])
     for given, message in (("none.json", "audit="), (".", r"no audit\.json in it")):
         with pytest.raises(ValueError, match=message):
             read_audits([], tmp_path / given)
@@ -234,9 +234,9 @@ def test_audits_beside_the_runs(tmp_path: Path) -> None:
         found = Audit("camera", "laptop", {}, {}, (finding,), {"tags": 2}, "Bad.", seconds)
         write_audit(found, tmp_path / folder / "audit.json")
     (tmp_path / "audit.json").write_text("{", encoding="utf-8")
-    audits = read_audits([tmp_path], None)
-    assert (len(audits.audits), len(audits.skipped)) == (1, 1)
-    (table,) = [block for block in data(audits).blocks if isinstance(block, Table)]
+    audits, skipped = read_audits([tmp_path], None)
+    assert (len(audits), len(skipped)) == (1, 1)
+    (table,) = [block for block in data(audits, skipped).blocks if isinstance(block, Table)]
     assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
     with pytest.raises(ValueError, match="no audit"):
         read_audits([], tmp_path / "audit.json")

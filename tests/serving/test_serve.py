@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import astuple
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import domadapt
+from domadapt.cli import verbs
+from domadapt.config.compose import Settings
 from tests.reporting.chromium import Chromium
 from tests.support import Command, client_of
 
@@ -122,6 +125,18 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
     assert 'class="displacy"' in answer.text and "style=" not in answer.text
     blank = client.post("/", data={"text": "  "})
     assert blank.status_code == 400 and "text 1 is blank" in blank.text
+
+
+def test_packages_that_are_missing_are_told_in_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = ("starlette", "uvicorn")
+    for name in [name for name in sys.modules if name.partition(".")[0] in needed]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in needed:
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "domadapt.serving.serve")
+    settings = Settings(model=tiny_run, host="127.0.0.1", port=0, threshold=0, trust_code=False)
+    with pytest.raises(ValueError, match=r"serve needs starlette and uvicorn: pip install 'domadapt\[serve\]'"):
+        verbs.serve(settings)
 
 
 def test_a_taken_port_is_told_before_the_model_is_loaded(tiny_run: Path, command: Command) -> None:

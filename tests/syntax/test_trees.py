@@ -96,7 +96,7 @@ def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], dat
     relations = tuple(data.draw(st.sampled_from(["a", "b", "c"])) for _ in heads)
     words = np.stack([np.arange(size), np.arange(size) + 1], axis=1)
     parse = Parse(words, np.array(heads, np.int64), relations, ("NN",) * size)
-    every = [{one.end: one.path for one in trees.paths_from(parse, [start], size)} for start in range(size)]
+    every = [{end: path for _, end, path in trees.paths_from(parse, [start], size)} for start in range(size)]
     for start, ways in enumerate(every):
         assert {end: len(way) for end, way in ways.items()} == {e: n for e, n in searched(heads, start).items() if n}
         for end, there in ways.items():
@@ -107,7 +107,7 @@ def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], dat
                 assert there[0] == (f"^{relations[start]}" if heads[start] == end else relations[end])
             else:
                 assert any(way == there[:-1] and every[m].get(end) == there[-1:] for m, way in ways.items())
-        near = {one.end: one.path for one in trees.paths_from(parse, [start], longest)}
+        near = {end: path for _, end, path in trees.paths_from(parse, [start], longest)}
         assert near == {end: way for end, way in ways.items() if len(way) <= longest}
 
 
@@ -134,7 +134,7 @@ def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], li
     index, kinds = trees.tree_edges([np.array(h, int) for h, _ in texts], [np.array(r, int) for _, r in texts], 3)
     found = list(zip(index[0].tolist(), index[1].tolist(), kinds.tolist(), strict=True))
     assert sorted(found) == sorted(expected)  # each once
-    assert trees.edge_types(3) == 9
+    assert len(trees.edge_groups({"a": 1, "b": 2, "c": 3})) == 9
 
 
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), st.data())

@@ -132,9 +132,15 @@ class AttentionSupervision(Method):
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``links``: (4, links) number of the kind, row, attending piece, a piece that it should attend to."""
-        if any(example.parse is None for example in examples):
-            return {}
-        links = [kind_links(example, row, self.kinds) for row, example in enumerate(examples)]
+        links: list[IntArray] = []
+        for row, example in enumerate(examples):
+            if example.parse is None:
+                return {}
+            for number, (relation, direction) in enumerate(self.kinds):
+                names = [relation if name in ANY else name for name in example.parse.relations]
+                arcs = relation_links(example.parse.heads, names, relation)
+                pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1])
+                links.append(np.insert(pairs, 0, [[number], [row]], axis=1))
         return {"links": torch.from_numpy(np.concatenate(links).T)}
 
     def side_losses(self, view: View) -> dict[str, Tensor]:
@@ -182,18 +188,6 @@ def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
     linked &= scores > hidden_below(scores)
     mass = scores.log_softmax(-1).masked_fill(~linked, torch.finfo(scores.dtype).min).logsumexp(-1)
     return -masked_mean(mass, linked.any(-1))
-
-
-def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
-    """(links, 4) of one text: number of the kind, row, first piece of a word, first piece of one it is related with."""
-    assert example.parse is not None
-    links = []
-    for number, (relation, direction) in enumerate(kinds):
-        names = [relation if name in ANY else name for name in example.parse.relations]
-        arcs = relation_links(example.parse.heads, names, relation)
-        pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1])
-        links.append(np.insert(pairs, 0, [[number], [row]], axis=1))
-    return np.concatenate(links)
 
 
 def best_heads(affinity: Tensor, relations: Sequence[str]) -> list[tuple[int, int, int]]:

@@ -1,7 +1,8 @@
 r"""A graph network over the parse is read at prediction: its word states join the encoder's through a gate.
 
 Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network
-(:mod:`domadapt.models.graph_network`); what comes out is added to the word's pieces, as far as a gate opens:
+(:class:`~domadapt.methods.injection.gnn.GraphNetwork`); what comes out is added to the word's pieces, as far as a gate
+opens:
 
 .. math:: h'_p = h_p + \tanh(G\,[h_p; z_p] + g) \odot O z_p, \qquad z_i = \mathrm{GNN}(h, \text{tree})_i,
 
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
+from domadapt.methods.injection.gnn import GraphNetwork, refuse_graph_settings
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
-from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
 from domadapt.syntax.alignment import first_words, pool_words
 
 
