@@ -51,13 +51,10 @@ def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, 
     What is right is counted by ``rows.classes`` if these are labels, else expected.
     """
     order = np.lexsort((rows.words, rows.texts))
-    _, texts = np.unique(rows.texts[order], return_inverse=True)
     sure = rows.probabilities[order].astype(float)
     truth = rows.classes[order] if labelled else None
-    return (_of_classes if rows.o_class < 0 else _of_spans)(sure, texts, labels, truth)
-
-
-def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, KindCounts]:
+    if rows.o_class >= 0:
+        return _of_spans(sure, np.unique(rows.texts[order], return_inverse=True)[1], labels, truth)
     result = {}
     for place, label in enumerate(labels):
         chosen = sure.argmax(1) == place

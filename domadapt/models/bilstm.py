@@ -37,7 +37,7 @@ class BiLSTM(nn.Module):
         """Most pieces of a text: as many as the tokenizer's own backbone reads, so that bars compare."""
         return int(self.tokenizer.model_max_length)
 
-    def forward(self, batch: Batch, hooked: bool = True) -> Output:
+    def forward(self, batch: Batch) -> Output:
         """Encode and classify a batch; padding never reaches the LSTM."""
         ids, mask = batch.input_ids, batch.attention_mask
         embedded, lengths = self.dropout(self.embed(ids)), mask.sum(1).cpu()
