@@ -185,8 +185,9 @@ def costs(results: Path, words: Sequence[str]) -> str:
 
 
 def rows(results: Path, words: Sequence[str]) -> str:
-    """A whole CSV as a table: ``rows: NAME``."""
-    found = _read(results / f"{words[0]}.csv")
+    """A CSV as a table: ``rows: NAME``, or ``rows: NAME COLUMN=VALUE`` of the rows that have it."""
+    wanted = dict(word.split("=") for word in words[1:])
+    found = [row for row in _read(results / f"{words[0]}.csv") if wanted.items() <= row.items()]
     return _table(list(found[0]), [list(row.values()) for row in found]) if found else MISSING
 
 

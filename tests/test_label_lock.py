@@ -9,12 +9,11 @@ import pytest
 import torch
 
 import domadapt
-from domadapt.data.batches import Batch, Example
+from domadapt.data.batches import Example
 from domadapt.data.domains import SealedTest, TargetUnlabelled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.methods.method import Method
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.models.encoder import Output
 from domadapt.reporting.frames import rows as rows_of
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
@@ -171,11 +170,6 @@ class Peeping(Method):
     def collate(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
         self.seen.update(e.domain for e in examples if e.label is not None or e.word_tags is not None)
         return {}
-
-    def transform(self, output: Output, batch: Batch) -> Output:
-        if batch.labels is not None or batch.word_tags is not None:
-            self.seen.update(example.domain for example in batch.examples)
-        return output
 
 
 @pytest.mark.parametrize("task", ["extraction", "classification"])

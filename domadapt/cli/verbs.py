@@ -256,7 +256,7 @@ def analyze(cfg: Settings) -> str:
 
     for name, from_ in LEAST.items():
         if type(value := getattr(cfg, name)) is not int or not from_ <= value < 2**32:
-            raise ValueError(f"{name}={value!r}: expected a whole number from {from_}")
+            raise ValueError(f"{name}={value!r}: expected a whole number from {from_} to {2**32 - 1}")
     output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers

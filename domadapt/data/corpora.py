@@ -190,6 +190,8 @@ def amazon_reviews(
     layout = LAYOUTS["amazon_reviews"]
     source, target = two_of(pair, layout.domains)
     one_of("data.test", test, "all", "ceiling")
+    if not 0 < ceiling_share < 1:
+        raise ValueError(f"data.ceiling_share={ceiling_share}: expected a share between 0 and 1, both excluded")
     corpus = Folder(benchmark_folder(root, folder), **more)
 
     def parts() -> tuple[Records, Records]:
