@@ -368,7 +368,7 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
     try:
         if path.is_file():
             return [LabelsRead(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-        if not (encoder.parent / NAME).is_file():
+        if not encoder.is_dir() or not (encoder.parent / NAME).is_file():
             return []
         path = encoder.resolve().parents[1] / "metrics.json"  # of models from before there was such a file
         metrics = json.loads(path.read_text(encoding="utf-8"))

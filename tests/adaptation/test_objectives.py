@@ -213,7 +213,9 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
         prepared()
 
 
-def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(tmp_path: Path) -> None:
+def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = ["task=extraction", "trainer.epochs=1", "target.test_path=null"]
     trained(tmp_path, "bars", "source.name=bars", *own)
     trained(tmp_path, "student", "adaptation=distil", f"adaptation.distil.teachers=[{tmp_path}/bars]", *own)
@@ -223,6 +225,9 @@ def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(tm
     known = labels_read(encoder := tmp_path / "ceiling" / "model" / "encoder")
     (encoder / saved.LABELS).unlink()  # of a model from before there was such a file
     assert labels_read(encoder) == known
+    with monkeypatch.context() as there:
+        there.chdir(encoder.parent)
+        assert labels_read(Path("a-name-of-the-hub")) == []
     shutil.rmtree(tmp_path / "ceiling")
     shutil.copytree(tmp_path / "untested" / "model" / "encoder", tmp_path / "copied")
     export(tmp_path / "untested", tmp_path / "exported")
