@@ -23,7 +23,7 @@ from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
-from domadapt.models.contracts import word_logits
+from domadapt.models.encoder import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled

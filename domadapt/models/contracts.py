@@ -22,11 +22,6 @@ class Output:
     scores: dict[tuple[int, int], Tensor] = field(default_factory=dict)  #: by layer and head: (batch, pieces, pieces)
 
 
-def word_logits(output: Output, batch: Batch) -> Tensor:
-    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
-    return output.logits.flatten(0, 1).index_select(0, batch.node_first_piece.clamp(min=0))
-
-
 @dataclass(frozen=True, slots=True)
 class AttentionCall:
     """One layer's attention over one batch, as a hook sees it."""

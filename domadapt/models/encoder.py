@@ -17,6 +17,11 @@ from domadapt.models.contracts import AttentionCall, AttentionHook, Output
 from domadapt.models.pretrained import AGAIN
 
 
+def word_logits(output: Output, batch: Batch) -> Tensor:
+    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
+    return output.logits.flatten(0, 1).index_select(0, batch.node_first_piece.clamp(min=0))
+
+
 def freeze(encoder: Any, trainable: str) -> None:
     """Fix what should not be trained, by :class:`Encoder`'s ``trainable``; the task head always is."""
     if trainable == "all":

@@ -109,7 +109,7 @@ class Extraction(Task):
         """Mean cross entropy over words that have a piece."""
         import torch.nn.functional as F
 
-        from domadapt.models.contracts import word_logits
+        from domadapt.models.encoder import word_logits
         from domadapt.syntax.alignment import IGNORED
 
         assert batch.word_tags is not None
@@ -137,7 +137,7 @@ class Extraction(Task):
         """(texts, words, tags) of words that have a piece, how many each text has, where; and weighted transitions."""
         import torch
 
-        from domadapt.models.contracts import word_logits
+        from domadapt.models.encoder import word_logits
 
         read = batch.node_first_piece >= 0  # not whitespace, not truncated
         lengths = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
