@@ -278,19 +278,19 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data, 1):
         if isinstance(item, Mapping):
-            yield {str(name): None if _missing(value) else value for name, value in item.items()}
+            yield {str(name): None if missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):
             yield {"text": item}
         elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
-            yield {**both, "label": None if _missing(label) else label}
+            yield {**both, "label": None if missing(label) else label}
         else:
             expected = "expected a text, (text, label) or a dict with a text"
             raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
     """None, NaN, and pandas' own marks, which are equal to nothing."""
     return value is None or (not hasattr(value, "__len__") and (repr(value) in ("<NA>", "NaT") or value != value))
 

@@ -114,18 +114,24 @@ def jsonl(file: OpenedFile) -> Decoded:
             continue
         with _refusing(file.where(line), line, content, expected, fix):
             fields = _decoder(file, line).decode(content)
+        if isinstance(fields, dict) and len(fields) > 1 and all(isinstance(one, dict) for one in fields.values()):
+            pandas = "write it from pandas with frame.to_json(path, orient='records', lines=True)"
+            raise file.error(line, "line", content, "a record, not a table of columns", pandas)
         yield line, line, fields
 
 
-_START: Final = re.compile(r"\s*\[\s*(?=\{)")
-_BETWEEN: Final = re.compile(r"\s*,\s*(?=\{)")
+_START: Final = re.compile(r"\s*\[\s*(?=[\[{])")
+_BETWEEN: Final = re.compile(r"\s*,\s*(?=[\[{])")
 _END: Final = re.compile(r"\s*\]\s*\Z")
 
 
 def json_list(file: OpenedFile) -> Decoded:
-    """JSON: a list of objects, on one line or many. Where ids are left out, they are numbers of objects."""
+    """JSON: a list of objects, on one line or many, or of spaCy's [text, object]. Where ids are left out, they are
+    numbers of objects."""
     expected, fix = "a list of JSON objects", "write it with json.dump, or one object a line (.jsonl)"
     text, between = file.text, _START.match(file.text)
+    if between is None and re.fullmatch(r"\s*\[\s*\]\s*", text):
+        return  # what has no records is told of every format alike
     if between is None:
         raise file.error(1, "start of the file", text, expected, fix)
     line, before, number = 1, 0, 0
@@ -200,6 +206,8 @@ UNACCEPTED: Final = ("reject", "ignore")  # what an annotator answers Prodigy if
 
 
 def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> Record:
+    if isinstance(decoded, list) and [type(part) for part in decoded] == [str, dict]:
+        decoded = {"text": decoded[0], **decoded[1]}
     if isinstance(decoded, dict):
         fields = renamed(decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():

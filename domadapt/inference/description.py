@@ -117,6 +117,8 @@ def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:
 
 def model_folder(folder: str | Path) -> Path:
     """The model's own folder, from a run's folder or itself; what is in neither is told by who reads it."""
+    if not isinstance(folder, str | Path):
+        raise ValueError(f"model={folder!r}: expected the folder of a run or of its model")
     inner = Path(folder, "model")
     return inner if (inner / NAME).is_file() else Path(folder)
 

@@ -231,8 +231,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         text = joined(*fields)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
-        # What is no number is refused where the model's own refusals are.
-        shown = await ask(lambda: answers.shown(text, {name: float(of or 0) for name, of in typed} or None))
+        shown = await ask(lambda: answers.shown(text, {name: number(of) for name, of in typed} or None))
         return page(text=text, shown=shown)
 
     async def predict(request: Request) -> Response:
@@ -267,6 +266,18 @@ async def body(request: Request) -> bytes:
         if len(read) > BODY:
             raise HTTPException(413, f"a request of more than {BODY} bytes; send fewer or shorter texts")
     return read
+
+
+def number(typed: str) -> float | str:
+    """What was typed into a field of confidence; what is no number is refused where the model's own refusals are.
+
+    >>> number("0.6"), number(""), number("much")
+    (0.6, 0.0, 'much')
+    """
+    try:
+        return float(typed or 0)
+    except ValueError:
+        return typed
 
 
 def texts_of(content: bytes) -> tuple[list[str], Any]:

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import quoted
-from domadapt.data.files import named, saved
+from domadapt.data.files import missing, named, saved
 from domadapt.data.records import NO_LABEL, Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.training.build import run_config
@@ -54,8 +54,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if len(texts) != len(given):
             raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
         if self.task == "classification":
-            none = (label is None or label != label or _name(label) in {"", *NO_LABEL} for label in given)
-            if (lost := next((i for i, missing in enumerate(none) if missing), -1)) >= 0:
+            none = (missing(label) or _name(label) in {"", *NO_LABEL} for label in given)
+            if (lost := next((i for i, absent in enumerate(none) if absent), -1)) >= 0:
                 expected = "expected a label of each text; leave out those without"
                 raise ValueError(f"y[{lost}] is {given[lost]!r}: {expected}")
             self.classes_ = np.unique(given)

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.data.records import Record, labels_as_none
+from domadapt.data.records import Record, labels_as_none, quoted
 from domadapt.tasks.task import Task
 
 
@@ -57,7 +57,7 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
         task.learn_labels([*domains.source_train, *domains.source_dev])
     except ValueError as error:
         raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
-    domains.warnings.update(unlike_sources(domains.source_train))
+    domains.warnings.update([*unlike_sources(domains.source_train), *rare_labels(domains.source_train)])
     task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it
@@ -82,3 +82,22 @@ def unlike_sources(records: Iterable[Record]) -> Iterator[str]:
         if names[two[0]].isdisjoint(names[two[1]]):
             both = " and ".join(f"{source} ({', '.join(sorted(names[source]))})" for source in two)
             yield f"{both} have no label in common: give the same name to what is the same"
+
+
+def rare_labels(records: Iterable[Record]) -> Iterator[str]:
+    """What to tell of labels that hardly any text has.
+
+    >>> texts = [Record(str(i), "bikes", "Fast.", label="neg" if i else "pos") for i in range(30)]
+    >>> list(rare_labels(texts))
+    ["one text alone is labelled 'pos': that can't be learnt; label more, or leave it out"]
+    >>> list(rare_labels(replace(text, label=text.id) for text in texts))
+    ['30 texts have 30 labels: if these are no classes, name the column that holds them: source.label=COLUMN']
+    """
+    counts = Counter(record.label for record in records if record.label is not None)
+    alone = [label for label, count in counts.items() if count == 1]
+    if len(counts) > max(10, sum(counts.values()) / 5):
+        column = "if these are no classes, name the column that holds them: source.label=COLUMN"
+        yield f"{sum(counts.values())} texts have {len(counts)} labels: {column}"
+    elif alone:
+        which = f"{', '.join(map(quoted, alone[:3]))}{' and others' * (len(alone) > 3)}"
+        yield f"one text alone is labelled {which}: that can't be learnt; label more, or leave it out"

@@ -137,6 +137,8 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "spans told by their words": (
         "a.jsonl", line(text="A fantastic fan, a loud fan.", spans=[{"text": w, "type": "aspect"} for w in QUOTED]),
         [["fan", "fan"]], {"span whose text is not in the text, left out": 1}),
+    "spaCy's list": (
+        "a.json", '[["A lens.", {"entities": [[2, 6, "a"]]}],\n["Dull.", {"entities": []}]]', [["lens"], []], {}),
     "spans of a spreadsheet": (
         "a.csv", "text,start,end,type\nA lens.,2.0,6.0,a\nA lens.,0,1,b\nSharp.,,,\n", [["lens", "A"], []], {}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
@@ -272,6 +274,8 @@ a.json '[{"text": "a"},\n{"text": "b"} {"text": "c"}]' -> 2: after an object is 
 a.json '[{"text": "a"},\n]' -> 1: after an object is ',
 a.json '[{"text": "a"},\n{"text":' -> 2: JSON at column 9 (Expecting value) is ''; expected a list of JSON objects;
 a.json '["a"]' -> 1: start of the file is '[
+a.json '[ ]' -> -: number of records is 0; expected at least one; check how the file was written
+a.json '{"text": {"0": "a"}, "label": {"0": "b"}}' -> 1: line is '{
 a.json '[\n{"text": "a", "text": "b"}]' -> 2: field is 'text'; expected
 a.jsonl '{"id": "a", "id": "b", "text": "c"}\n'
   -> 1: field is 'id'; expected each field once in an object; drop one of the two
