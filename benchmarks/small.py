@@ -21,9 +21,9 @@ import torch
 
 from domadapt.config.compose import make
 from domadapt.data.domains import Domains
-from domadapt.data.records import Span
 from domadapt.inference.description import model_folder
 from domadapt.inference.export import Predict, pipeline_like, quietly, speed, write_onnx, write_stock
+from domadapt.inference.exported import prediction
 from domadapt.inference.model import load
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import cut_folder, smaller, stock_model
@@ -66,7 +66,7 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
             part.mkdir()
             write_onnx(stock, network, original.session, part, bits == 8)
             predict = OnnxModel(part, threads=1)
-            found = [predicted(one) for one in predict(contents)]
+            found = [prediction(one) for one in predict(contents)]
             scores = task.score(records, found), task.score(as_gold(records, own), found)
             mine, other = timed(predict, pipeline, contents)
             yield {
@@ -74,11 +74,6 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
                 "agreement": 100 * scores[1]["span_f1"], "megabytes": (part / "model.onnx").stat().st_size / 1e6,
                 "texts_per_second": 1 / mine, "times_pipeline": other / mine,
             }  # fmt: skip
-
-
-def predicted(answer: dict[str, Any]) -> Prediction:
-    """What an exported model says of a text, as our own say it."""
-    return Prediction(spans=tuple(Span(one["start"], one["end"], one["type"]) for one in answer["spans"]))
 
 
 def as_gold(records: Sequence[Any], own: Sequence[Prediction]) -> list[Any]:

@@ -20,6 +20,7 @@ from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import model_folder, read_description
+from domadapt.inference.exported import Exported, is_exported
 from domadapt.runs.groups import load
 from domadapt.runs.key import files_named
 from domadapt.runs.target_card import read_card
@@ -49,17 +50,17 @@ def score(cfg: Settings) -> str:
         fix = "label some of them first, or name their column: label=COLUMN"
         raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
     for one in (folder, *other):
-        _refuse_labels(read_description(one).task, labelled)
-    model, warnings = loaded(cfg, folder), Counter(corpus.warnings)
-    task = model.session.task
+        _refuse_labels(one, labelled)
+    model, warnings = _loaded(cfg, folder), Counter(corpus.warnings)
+    task = model.task
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
     texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
     predictions = model.predict_texts(texts)
     for one in other:
-        models.append(beside := loaded(cfg, one))
-        _refuse_other_task((folder, *other), (task.kind, beside.session.task.kind))
-        beside.session.task.check(records)
+        models.append(beside := _loaded(cfg, one))
+        _refuse_other_task((folder, *other), (task.kind, beside.task.kind))
+        beside.task.check(records)
         baseline = beside.predict_texts(texts)
     if cfg.output is not None:
         rows = [_row(record, one, task.kind) for record, one in zip(records, predictions, strict=True)]
@@ -86,13 +87,22 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
     file_ending(cfg.output, "score" if "baseline" in names else "compare", *JSON_LINES)
     folders = [model_folder(str(model)) for name in names if (model := getattr(cfg, name)) is not None]
     for folder in folders:
-        read_description(folder)
+        if not is_exported(folder):
+            read_description(folder)
     refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in folder.rglob("*"))])
     return folders
 
 
-def _refuse_labels(task: Mapping[str, Any], records: Sequence[Record]) -> None:
+def _loaded(cfg: Settings, folder: Path) -> "Model | Exported":
+    return Exported(folder) if is_exported(folder) else loaded(cfg, folder)
+
+
+def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
     """Refuse labels that a model of ours does not know, before torch is loaded to load it."""
+    if is_exported(folder):
+        own = Exported(folder).task
+        return own.check(own.usable(tuple(records), Counter()))
+    task = read_description(folder).task
     labels, types = task.get("labels"), task.get("types")
     if str(task.get("_target_")).startswith("domadapt.tasks.") and isinstance(types or labels, list):
         known: Task = Extraction(types) if types else Classification(labels, pairs=bool(task.get("pairs")))
@@ -115,10 +125,10 @@ def _learned_from(run: Path, path: Path) -> bool:
     return any(filecmp.cmp(one, path, shallow=False) for one in files) or bool(before and _learned_from(before, path))
 
 
-def _notes(warnings: Counter[str], *models: "Model") -> Iterator[str]:
+def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]:
     """What was mended in a file, and what models did not read of it."""
     yield from (f"  {line}" for line in noted(warnings))
-    for cut, limit in dict.fromkeys((model.truncated, model.session.max_length) for model in models if model.truncated):
+    for cut, limit in dict.fromkeys((model.truncated, model.longest) for model in models if model.truncated):
         yield f"  {counted(cut, 'text is', 'texts are')} longer than {limit} subwords; the rest is not read"
 
 
@@ -182,12 +192,12 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
 
 def compare(cfg: Settings) -> str:
     """What two models label differently in the same texts; ``output`` takes every such text."""
-    folders, models, warnings = _folders(cfg, "model", "other"), list["Model"](), Counter[str]()
+    folders, models, warnings = _folders(cfg, "model", "other"), list["Model | Exported"](), Counter[str]()
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:
-        models.append(loaded(cfg, folder))
-        kinds.append(models[-1].session.task.kind)
+        models.append(_loaded(cfg, folder))
+        kinds.append(models[-1].task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
     _refuse_other_task(folders, kinds)
     both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]

@@ -175,6 +175,15 @@ class Model:
         return tempered(logs, self.session.task.temperature).numpy()
 
     @property
+    def task(self) -> Task:
+        return self.session.task
+
+    @property
+    def longest(self) -> int:
+        """Subwords that are read of a text."""
+        return self.session.max_length
+
+    @property
     def truncated(self) -> int:
         """Texts of the last call that were longer than the model reads."""
         cut = self.session.truncation.get("prediction")

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,14 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
             assert [s["confidence"] for s in a["spans"]] == pytest.approx(sure, abs=within)
 
 
+def scored_as_its_own(folder: Path, wanted: list[dict[str, Any]], command: Command) -> None:
+    """`score` of an exported folder, ``out``, on labels that it gives itself; `compare` with itself."""
+    write_jsonl(folder / "gold.jsonl", [{"text": text, **row} for text, row in zip(TEXTS, wanted, strict=True)])
+    out = command("score", "model=out", "input=gold.jsonl", "baseline=out")[0]
+    assert re.search(r"F1 +100\.0 ", out) and "gain over it          +0.0" in out and "1 text is longer than 24" in out
+    assert "0 of 4 texts" in command("compare", "out", "out", "input=gold.jsonl")[0]
+
+
 def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
     write_jsonl(tmp_path / "texts.jsonl", [{"review": text} for text in [*TEXTS, " "]])
     out, err = command("export", f"model={tiny_run}", "to=out", "input=texts.jsonl", "column=review")
@@ -98,6 +107,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
         rows = [{"spans": [{**s, "type": s["entity_group"], "confidence": s["score"]} for s in f]} for f in found]
         same(rows, wanted, 1e-5)
         assert sum(len(row["spans"]) for row in wanted) > 3
+    scored_as_its_own(tmp_path, wanted, command)
 
 
 def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
@@ -124,7 +134,7 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tiny_run", "format"), [*zip(TASKS, ("onnx", "onnx-int8"))], indirect=["tiny_run"])
-def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format: str) -> None:
+def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format: str, command: Command) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     told = export(tiny_run, tmp_path / "out", format, TEXTS[:2])
@@ -148,6 +158,7 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path / "out"))
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
+    scored_as_its_own(tmp_path, found, command)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}
 
 

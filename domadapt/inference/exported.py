@@ -1,0 +1,102 @@
+"""A folder that `domadapt export` wrote, asked as a saved model is: to score it, or to compare it with another."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.records import Span
+from domadapt.tasks.classification import Classification
+from domadapt.tasks.extraction import Extraction
+from domadapt.tasks.task import Prediction, Task
+from domadapt.utils.pairs import apart
+
+if TYPE_CHECKING:
+    from domadapt.inference.export import Predict
+
+KINDS = {"ForTokenClassification": "token", "ForSequenceClassification": "sequence"}  # ends of names of classes
+
+
+class Exported:
+    """For onnxruntime, or transformers' folder, which labels as its pipeline does.
+
+    Args:
+        folder: with ``config.json``, and ``model.onnx`` or ``model.safetensors``.
+
+    Attributes:
+        task: with the folder's labels.
+        longest: subwords that are read of a text.
+        truncated: texts of the last call that were longer than the model reads.
+
+    A ValueError names the file of a folder that is damaged, or of a model of another task.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.truncated, path = folder, 0, folder / "config.json"
+        self.onnx = (folder / "model.onnx").is_file()
+        try:
+            config = _read(path)
+            limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
+            self.longest = int(limits["max_length" if self.onnx else "model_max_length"])
+            self.task = task_of(config)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+            what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"
+            raise ValueError(f"{path}: {what}; export it again") from error
+
+    def predict_texts(self, texts: Sequence[UnlabelledText]) -> list[Prediction]:
+        """One prediction a text, in order; pairs are texts with a sign between."""
+        from tokenizers import Tokenizer
+
+        both = [tuple(apart(text.text).values()) for text in texts]
+        given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in both]
+        tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        tokenizer.enable_truncation(self.longest)
+        self.truncated = sum(bool(one.overflowing) for one in tokenizer.encode_batch(given))
+        return [prediction(answer) for answer in self._predict()(given)]
+
+    def _predict(self) -> "Predict":
+        if self.onnx:
+            from domadapt.inference.onnx_model import OnnxModel
+
+            return OnnxModel(self.folder)
+        from domadapt.inference.export import pipeline_like, quietly
+
+        with quietly():
+            return pipeline_like(self.folder, self.task.kind)
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder is an exported model's, or a stock one's that came otherwise."""
+    files = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    return {"config.json", "tokenizer.json"} <= files and bool({"model.onnx", "model.safetensors"} & files)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def task_of(config: Mapping[str, Any]) -> Task:
+    """The task of a model with such a ``config.json``; its scores are averaged as the model's were that was exported,
+    where the folder says how.
+
+    >>> task_of({"kind": "token", "id2label": {"0": "O", "1": "B-aspect", "2": "I-aspect"}}).names
+    ['aspect']
+    """
+    of_class = (config.get("architectures") or [""])[0]
+    kind = config.get("kind") or next(kind for end, kind in KINDS.items() if of_class.endswith(end))
+    labels, how = [config["id2label"][str(place)] for place in range(len(config["id2label"]))], config.get("average")
+    if kind == "sequence":
+        return Classification(labels, how or "macro_f1", pairs=bool(config.get("pairs")))
+    return Extraction([label[2:] for label in labels if label.startswith("B-")], how or "macro")
+
+
+def prediction(answer: dict[str, Any]) -> Prediction:
+    """What an exported model says of a text, as our own say it.
+
+    >>> prediction({"spans": [{"start": 0, "end": 4, "type": "opinion"}]}).spans
+    (Span(start=0, end=4, type='opinion', confidence=None),)
+    """
+    spans = answer.get("spans", ())
+    found = tuple(Span(one["start"], one["end"], one["type"], one.get("confidence")) for one in spans)
+    return Prediction(answer.get("label"), answer.get("confidence", 0.0), found)
