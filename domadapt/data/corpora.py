@@ -381,7 +381,9 @@ def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, An
     columns: dict[str, tuple[str, ...]] = {}
     for name in OURS:
         if isinstance(group.get(name), list):
-            raise ValueError(f"{name}={group[name]}: expected one column; the second of a pair is source.text_pair=")
+            side = "target" if group is target else "source"
+            fix = f"expected one column; the second of a pair is {side}.text_pair="
+            raise ValueError(f"{side}.{name}={group[name]}: {fix}")
         if group.get(name):
             columns[name] = (str(group[name]),)
         elif group is target and source.get(name):

@@ -62,8 +62,11 @@ def read_description(folder: Path) -> Description:
 
     path = folder / NAME
     if not path.is_file():
-        missing = "it is a file" if folder.is_file() else "there is no such folder"
-        why = f"no {NAME} in it; runs of rule_baseline=... have none" if folder.is_dir() else missing
+        why = "it is a file" if folder.is_file() else "there is no such folder"
+        if (folder / "config.json").is_file():
+            why = "a stock or exported one, which score and compare take; its README.md says how it labels texts"
+        elif folder.is_dir():
+            why = f"no {NAME} in it; runs of rule_baseline=... have none"
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -75,6 +75,7 @@ def scored_as_its_own(folder: Path, wanted: list[dict[str, Any]], command: Comma
     out = command("score", "model=out", "input=gold.jsonl", "baseline=out")[0]
     assert re.search(r"F1 +100\.0 ", out) and "gain over it          +0.0" in out and "1 text is longer than 24" in out
     assert "0 of 4 texts" in command("compare", "out", "out", "input=gold.jsonl")[0]
+    assert "stock or exported" in command("predict", "model=out", "text=Sharp.", code=2)[1]
 
 
 def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
