@@ -18,7 +18,7 @@ from domadapt.training.build import build, make_validators
 from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import read_options
 from domadapt.utils.work import in_order
-from tests.support import StoppedAt, corpora
+from tests.support import corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
 SMALL = ["trainer.batch_size=7", "trainer.precision=32", "trainer.device=cpu", "data.dev_share=0.1"]
@@ -73,17 +73,6 @@ def test_losses_of_methods_agree_within_a_hundredth(problem: list[str], tmp_path
     two, _ = fitted(problem, tmp_path / "two", *LISA, "trainer.devices=2")
     for name in ("task", "lisa/head", "total"):
         assert losses(two, name) == pytest.approx(losses(one, name), rel=0.01)
-
-
-def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], tmp_path: Path) -> None:
-    # With dropout, so that the random numbers of both must go on where they were.
-    whole, expected = fitted(problem, tmp_path / "whole", *LISA, "trainer.devices=2", dropout=True)
-    with pytest.raises(ValueError, match="^pulled the plug$"):  # as one process would have said it
-        fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True, status=StoppedAt)
-    resumed, found = fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True)
-    assert resumed.curve == whole.curve
-    for name, weights in expected.items():
-        assert torch.equal(found[name], weights), name
 
 
 def examples(lengths: list[int], labelled: bool) -> list[Example]:

@@ -95,7 +95,7 @@ def prediction(answer: dict[str, Any]) -> Prediction:
     """What an exported model says of a text, as our own say it.
 
     >>> prediction({"spans": [{"start": 0, "end": 4, "type": "opinion"}]}).spans
-    (Span(start=0, end=4, type='opinion', confidence=None),)
+    (Span(start=0, end=4, type='opinion'),)
     """
     spans = answer.get("spans", ())
     found = tuple(Span(one["start"], one["end"], one["type"], one.get("confidence")) for one in spans)

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported
-"""Launchers beyond joblib, jobs of a user's --config-dir, and a search by Optuna."""
+"""Launchers beyond joblib, two processes stopped and resumed, jobs of a user's --config-dir, and a search by Optuna."""
 
 import json
 import subprocess
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import read_metrics
 from tests.benchmarking.test_loop import in_process, launched, problem, the_same  # noqa: F401
-from tests.support import corpora
+from tests.support import StoppedAt, corpora
+from tests.test_ranks import LISA, fitted
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,15 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     # It is the validator's value, and no score on the target.
     chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
     assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)
+
+
+def test_resumed_with_two_processes_it_has_the_same_weights(tmp_path: Path) -> None:
+    given = corpora(tmp_path)
+    # With dropout, so that the random numbers of both must go on where they were.
+    whole, expected = fitted(given, tmp_path / "whole", *LISA, "trainer.devices=2", dropout=True)
+    with pytest.raises(ValueError, match="^pulled the plug$"):  # as one process would have said it
+        fitted(given, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True, status=StoppedAt)
+    resumed, found = fitted(given, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True)
+    assert resumed.curve == whole.curve
+    for name, weights in expected.items():
+        assert torch.equal(found[name], weights), name
