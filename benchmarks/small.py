@@ -57,7 +57,7 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
     for form, (cut, layers, heads) in FORMS.items():
         stock = folder / form.replace(" ", "_")
         write_stock(source / "encoder", stock, original.session.max_length)
-        pipeline = pipeline_like(stock, task.kind)
+        pipeline = pipeline_like(task.kind, model=str(stock))
         if cut:
             cut_folder(stock, texts)
         network = smaller(stock, texts, layers, heads, EPOCHS)[0] if layers or heads else stock_model(stock)

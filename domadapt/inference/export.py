@@ -287,7 +287,7 @@ def calibrate(stock: Path, session: Session) -> None:
 def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -> Iterator[str]:
     """How far a folder agrees with the model it was made from, and of ONNX how fast it is."""
     kind = original.session.task.kind
-    theirs = pipeline_like(stock, kind)
+    theirs = pipeline_like(kind, model=str(stock))
     predict = theirs
     if onnx is not None:
         from domadapt.inference.onnx_model import OnnxModel
@@ -304,12 +304,12 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
         )
 
 
-def pipeline_like(stock: Path, kind: str) -> Predict:
-    """transformers' pipeline of a folder, its answers as ours."""
+def pipeline_like(kind: str, **loaded: Any) -> Predict:
+    """transformers' pipeline of a ``model``, a folder, or of a network with its ``tokenizer``; its answers as ours."""
     from transformers import pipeline
 
     task, how = PIPELINES[kind]
-    pipe: Any = pipeline(task, str(stock), device="cpu", **how)  # type: ignore[call-overload]
+    pipe: Any = pipeline(task, **loaded, device="cpu", **how)  # type: ignore[call-overload]
 
     def span(found: Any, text: str) -> dict[str, Any]:
         start, end = found["start"], found["end"]

@@ -25,7 +25,8 @@ class Exported:
         folder: with ``config.json``, and ``model.onnx`` or ``model.safetensors``.
 
     Attributes:
-        task: with the folder's labels.
+        labels: of the logits, in their order.
+        task: with these labels, or types.
         longest: subwords that are read of a text.
         truncated: texts of the last call that were longer than the model reads.
 
@@ -39,6 +40,7 @@ class Exported:
             config = _read(path)
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
             self.longest = int(limits["max_length" if self.onnx else "model_max_length"])
+            self.labels = labels_in(config)
             self.task = task_of(config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
             what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"
@@ -61,9 +63,12 @@ class Exported:
 
             return OnnxModel(self.folder)
         from domadapt.inference.export import pipeline_like, quietly
+        from domadapt.models.pretrained import load_model, load_tokenizer
 
-        with quietly():
-            return pipeline_like(self.folder, self.task.kind)
+        kind, name = self.task.kind, str(self.folder)
+        with quietly():  # it may be a stranger's: no code of it is run, and no pickle read
+            network = load_model(name, kind, self.labels)[0].eval()
+            return pipeline_like(kind, model=network, tokenizer=load_tokenizer(name))
 
 
 def is_exported(folder: Path) -> bool:
@@ -76,6 +81,10 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def labels_in(config: Mapping[str, Any]) -> list[str]:
+    return [config["id2label"][str(place)] for place in range(len(config["id2label"]))]
+
+
 def task_of(config: Mapping[str, Any]) -> Task:
     """The task of a model with such a ``config.json``; its scores are averaged as the model's were that was exported,
     where the folder says how.
@@ -85,7 +94,7 @@ def task_of(config: Mapping[str, Any]) -> Task:
     """
     of_class = (config.get("architectures") or [""])[0]
     kind = config.get("kind") or next(kind for end, kind in KINDS.items() if of_class.endswith(end))
-    labels, how = [config["id2label"][str(place)] for place in range(len(config["id2label"]))], config.get("average")
+    labels, how = labels_in(config), config.get("average")
     if kind == "sequence":
         return Classification(labels, how or "macro_f1", pairs=bool(config.get("pairs")))
     return Extraction([label[2:] for label in labels if label.startswith("B-")], how or "macro")

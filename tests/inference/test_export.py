@@ -111,6 +111,17 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     scored_as_its_own(tmp_path, wanted, command)
 
 
+def test_code_in_a_strangers_folder_is_not_run_to_score_it(tiny_run: Path, tmp_path: Path, command: Command) -> None:
+    export(tiny_run, folder := tmp_path / "out", texts=TEXTS[:1])
+    write_jsonl(tmp_path / "gold.jsonl", [{"text": text, **row} for text, row in zip(TEXTS, expected(tiny_run))])
+    (folder / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\n")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    own = {name: f"evil.{name}" for name in ("AutoConfig", "AutoModelForTokenClassification")}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "evil", "auto_map": own}))
+    assert "could not be loaded" in command("score", "model=out", "input=gold.jsonl", code=2)[1]
+    assert not (tmp_path / "mark").exists()
+
+
 def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     folder = tiny_run / "model"
     run = read_metrics(tiny_run / "metrics.json")
@@ -407,7 +418,7 @@ def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, c
     assert "The vocabulary is cut to 30 texts" in out and "Text that was not met" in out
     command("export", *given, "to=whole")
     kind = "token" if tiny_run.parent.name.startswith("extraction") else "sequence"
-    whole, less = (pipeline_like(tmp_path / name, kind)(texts) for name in ("whole", "cut"))
+    whole, less = (pipeline_like(kind, model=str(tmp_path / name))(texts) for name in ("whole", "cut"))
     assert whole == less
     assert "The vocabulary is cut to 30 texts" in (tmp_path / "cut" / "README.md").read_text("utf-8")
     size = json.loads((tmp_path / "cut" / "config.json").read_text("utf-8"))["vocab_size"]
