@@ -21,14 +21,13 @@ from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record, Span
-from domadapt.inference.model import span_row
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import ChangedWords, Kind, TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import Prediction, Task
+from domadapt.tasks.task import Prediction, Task, span_row
 from domadapt.training.build import build
 from domadapt.training.card import _questions, _source_only, audit_own_files, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, loaded
+from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, labeller, loaded
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.config.resolvers import ORACLE
@@ -51,14 +51,14 @@ def score(cfg: Settings) -> str:
         raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
     for one in (folder, *other):
         _refuse_labels(one, labelled)
-    model, warnings = _loaded(cfg, folder), Counter(corpus.warnings)
+    model, warnings = labeller(cfg, folder), Counter(corpus.warnings)
     task = model.task
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
     texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
     predictions = model.predict_texts(texts)
     for one in other:
-        models.append(beside := _loaded(cfg, one))
+        models.append(beside := labeller(cfg, one))
         _refuse_other_task((folder, *other), (task.kind, beside.task.kind))
         beside.task.check(records)
         baseline = beside.predict_texts(texts)
@@ -91,10 +91,6 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
             read_description(folder)
     refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in folder.rglob("*"))])
     return folders
-
-
-def _loaded(cfg: Settings, folder: Path) -> "Model | Exported":
-    return Exported(folder) if is_exported(folder) else loaded(cfg, folder)
 
 
 def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
@@ -196,7 +192,7 @@ def compare(cfg: Settings) -> str:
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:
-        models.append(_loaded(cfg, folder))
+        models.append(labeller(cfg, folder))
         kinds.append(models[-1].task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
     _refuse_other_task(folders, kinds)

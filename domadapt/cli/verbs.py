@@ -16,9 +16,11 @@ from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
+from domadapt.inference.exported import Exported, is_exported
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
+from domadapt.tasks.task import row
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
@@ -97,10 +99,9 @@ def predict(cfg: Settings) -> None:
     else:
         given = str(cfg.text) if cfg.text_pair is None else paired(str(cfg.text), str(cfg.text_pair))
         texts = iter([UnlabelledText("text", "input", given)])
-    limits = least(cfg.threshold, read_description(folder).names)
-    model = loaded(cfg, folder)
-    from domadapt.inference.model import row
-
+    names = Exported(folder).task.names if is_exported(folder) else read_description(folder).names
+    limits = least(cfg.threshold, names)
+    model = labeller(cfg, folder)
     done = truncated = 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -108,17 +109,16 @@ def predict(cfg: Settings) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, above(prediction, limits), model.session.task.kind) | apart(text.text)
+                yield row(text, above(prediction, limits), model.task.kind) | apart(text.text)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     tables = {".csv": ",", ".tsv": "\t"}
     _write(cfg.output, delimited(rows(), tables[ending]) if ending in tables else json_lines(rows()))
-    _warn(warnings + model.session.domains.warnings)
+    _warn(warnings + model.warnings)
     for line in costs(folder, limits):
         print(line, file=sys.stderr)
     if truncated:
-        limit = model.session.max_length
-        cut = f"{truncated} of {done} texts are longer than the {limit} subwords that the model reads"
+        cut = f"{truncated} of {done} texts are longer than the {model.longest} subwords that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_length", file=sys.stderr)
 
 
@@ -316,6 +316,16 @@ def loaded(cfg: Settings, folder: Path) -> "Model":
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
+def labeller(cfg: Settings, folder: Path) -> "Model | Exported":
+    """Likewise, of an exported folder, too: for what needs predictions alone."""
+    if not is_exported(folder):
+        return loaded(cfg, folder)
+    check_choices(vars(cfg))
+    if cfg.device == "cuda":
+        raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
+    return Exported(folder)
+
+
 def column(cfg: Settings) -> tuple[str, ...]:
     """The column that holds the text, or the two of a pair, if any is named; a header that is a number comes as one."""
     given = cfg.column if isinstance(cfg.column, list) else [] if cfg.column is None else [cfg.column]
@@ -348,17 +358,17 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
     ['1;The lens;4;8;aspect;lens;0.8;\n', '2;Yes;;;;;;\n']
     """
     header: list[str] = []
-    for row in rows:
-        text = {name: value for name, value in row.items() if name not in ("spans", "truncated")}
+    for labelled in rows:
+        text = {name: value for name, value in labelled.items() if name not in ("spans", "truncated")}
         lines = [text]
-        if "spans" in row:
-            spans = [{**span, "span": span.get("text", "")} for span in row["spans"] or [{}]]
+        if "spans" in labelled:
+            spans = [{**span, "span": span.get("text", "")} for span in labelled["spans"] or [{}]]
             lines = [{**text, **{name: span.get(name, "") for name in SPAN}} for span in spans]
         for line in lines:
             if not header:
                 header = [*line, "truncated"]
                 yield from csv_lines([header], delimiter)
-            yield from csv_lines([[{**row, **line}.get(name, "") for name in header]], delimiter)
+            yield from csv_lines([[{**labelled, **line}.get(name, "") for name in header]], delimiter)
 
 
 def file_read(given: Any) -> Path:

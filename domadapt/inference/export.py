@@ -19,13 +19,14 @@ from torch import Tensor, nn
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.domains import unlabelled
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
-from domadapt.inference.model import Model, labels_read, load, row
+from domadapt.inference.model import Model, labels_read, load
 from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
 from domadapt.methods.session import Session
 from domadapt.models import pretrained
 from domadapt.runs.groups import read_metrics
+from domadapt.tasks.task import row
 from domadapt.utils.files import replace_folder, write_atomic
 from domadapt.utils.pairs import apart
 from domadapt.utils.text import read_json_lines
@@ -313,7 +314,8 @@ def pipeline_like(kind: str, **loaded: Any) -> Predict:
 
     def span(found: Any, text: str) -> dict[str, Any]:
         start, end = found["start"], found["end"]
-        return {"start": end - len(text[start:end].lstrip()), "end": end, "type": found["entity_group"]}  # see SPACE
+        start = end - len(text[start:end].lstrip())  # see SPACE
+        return {"start": start, "end": end, "type": found["entity_group"], "confidence": float(found["score"])}
 
     def answer(text: Any) -> dict[str, Any]:
         found = pipe(text if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True)))

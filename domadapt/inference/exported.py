@@ -1,9 +1,13 @@
-"""A folder that `domadapt export` wrote, asked as a saved model is: to score it, or to compare it with another."""
+"""A folder that `domadapt export` wrote, asked as a saved model is. ONNX needs no torch."""
 
 import json
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Span
@@ -11,9 +15,6 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.pairs import apart
-
-if TYPE_CHECKING:
-    from domadapt.inference.export import Predict
 
 KINDS = {"ForTokenClassification": "token", "ForSequenceClassification": "sequence"}  # ends of names of classes
 
@@ -29,38 +30,51 @@ class Exported:
         task: with these labels, or types.
         longest: subwords that are read of a text.
         truncated: texts of the last call that were longer than the model reads.
+        warnings: none.
 
     A ValueError names the file of a folder that is damaged, or of a model of another task.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.truncated, path = folder, 0, folder / "config.json"
+        self.warnings = Counter[str]()
         self.onnx = (folder / "model.onnx").is_file()
         try:
             config = _read(path)
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
-            self.longest = int(limits["max_length" if self.onnx else "model_max_length"])
+            most = config.get("max_position_embeddings") or math.inf  # tokenizers that know none say 1e30
+            self.longest = int(min(limits["max_length" if self.onnx else "model_max_length"], most))
             self.labels = labels_in(config)
             self.task = task_of(config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
             what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"
             raise ValueError(f"{path}: {what}; export it again") from error
 
-    def predict_texts(self, texts: Sequence[UnlabelledText]) -> list[Prediction]:
+    def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """One prediction a text, in order; pairs are texts with a sign between."""
-        from tokenizers import Tokenizer
-
+        self.task.check_texts((text.text for text in texts), "prediction")
         both = [tuple(apart(text.text).values()) for text in texts]
         given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in both]
+        cut = [bool(one.overflowing) for one in self._tokenizer.encode_batch(given)]
+        self.truncated = sum(cut)
+        predict = partial(self._predict, batch_size=batch_size) if self.onnx else self._predict
+        return [replace(prediction(answer), truncated=end) for answer, end in zip(predict(given), cut, strict=True)]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
         tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         tokenizer.enable_truncation(self.longest)
-        self.truncated = sum(bool(one.overflowing) for one in tokenizer.encode_batch(given))
-        return [prediction(answer) for answer in self._predict()(given)]
+        return tokenizer
 
-    def _predict(self) -> "Predict":
+    @cached_property
+    def _predict(self) -> Any:  # a function of texts: of lists of answers
         if self.onnx:
-            from domadapt.inference.onnx_model import OnnxModel
-
+            try:
+                from domadapt.inference.onnx_model import OnnxModel
+            except ImportError:
+                raise ImportError(f"{self.folder}: needs onnxruntime: pip install 'domadapt[onnx]'") from None
             return OnnxModel(self.folder)
         from domadapt.inference.export import pipeline_like, quietly
         from domadapt.models.pretrained import load_model, load_tokenizer
@@ -68,7 +82,9 @@ class Exported:
         kind, name = self.task.kind, str(self.folder)
         with quietly():  # it may be a stranger's: no code of it is run, and no pickle read
             network = load_model(name, kind, self.labels)[0].eval()
-            return pipeline_like(kind, model=network, tokenizer=load_tokenizer(name))
+            tokenizer = load_tokenizer(name)
+            tokenizer.model_max_length = self.longest
+            return pipeline_like(kind, model=network, tokenizer=tokenizer)
 
 
 def is_exported(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +18,6 @@ from domadapt.config.overrides import in_range
 from domadapt.config.resolvers import ORACLE, role
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
-from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
@@ -34,30 +34,6 @@ from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_atomic, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
-
-
-def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
-    """A prediction as a line of JSON says it; ``kind`` is the task's, ``sequence`` or ``token``.
-
-    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
-    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
-    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
-    [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
-    """
-    line: dict[str, Any] = {"id": text.id, "text": text.text}
-    if kind == "sequence":
-        line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
-    else:
-        line["spans"] = [span_row(span, text.text) for span in prediction.spans]
-    return line | ({"truncated": True} if prediction.truncated else {})
-
-
-def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
-    """A span as a part of such a line, with its words if the text is given."""
-    line: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
-    line |= {} if text is None else {"text": text[span.start : span.end]}
-    return line if span.confidence is None else line | {"confidence": round(span.confidence, 4)}
-
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
@@ -177,6 +153,11 @@ class Model:
     @property
     def task(self) -> Task:
         return self.session.task
+
+    @property
+    def warnings(self) -> Counter[str]:
+        """What was mended in the texts of all calls."""
+        return self.session.domains.warnings
 
     @property
     def longest(self) -> int:

@@ -30,9 +30,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from domadapt.analysis.attention import LEAST, as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.model import Model, row
+from domadapt.inference.model import Model
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
+from domadapt.tasks.task import row
 from domadapt.utils.pairs import apart, is_text, paired, parts
 from domadapt.utils.text import escape_controls, shortened
 

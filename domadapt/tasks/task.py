@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # labels are checked before torch is loaded
     from torch import Tensor
 
     from domadapt.data.batches import Batch, Example
+    from domadapt.data.domains import UnlabelledText
     from domadapt.models.contracts import Output
     from domadapt.syntax.alignment import IntArray
 
@@ -36,6 +37,30 @@ class Prediction:
     confidence: float = 0.0  #: its probability, or the mean probability of the predicted words' classes
     spans: tuple[Span, ...] = ()  #: character ranges of the user's own text, for extraction, each with its confidence
     truncated: bool = False  #: whether the text's end was not read
+
+
+def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
+    """A prediction as a line of JSON says it; ``kind`` is the task's, ``sequence`` or ``token``.
+
+    >>> from domadapt.data.domains import UnlabelledText
+    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
+    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
+    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
+    [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
+    """
+    line: dict[str, Any] = {"id": text.id, "text": text.text}
+    if kind == "sequence":
+        line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
+    else:
+        line["spans"] = [span_row(span, text.text) for span in prediction.spans]
+    return line | ({"truncated": True} if prediction.truncated else {})
+
+
+def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
+    """A span as a part of such a line, with its words if the text is given."""
+    line: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
+    line |= {} if text is None else {"text": text[span.start : span.end]}
+    return line if span.confidence is None else line | {"confidence": round(span.confidence, 4)}
 
 
 class Task(ABC):

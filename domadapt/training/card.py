@@ -18,7 +18,6 @@ from domadapt.config.resolvers import own_files
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
 from domadapt.data.texts import words
-from domadapt.inference.model import row
 from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
@@ -26,7 +25,7 @@ from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Expected, Metrics, Truncation
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
-from domadapt.tasks.task import Prediction, Task
+from domadapt.tasks.task import Prediction, Task, row
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted, csv_lines, cut, json_lines, listed, plain_json, read_json_lines, shortened

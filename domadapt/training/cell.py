@@ -19,7 +19,7 @@ from domadapt.config.resolvers import ORACLE, marked, role
 from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
-from domadapt.inference.model import save_model, span_row
+from domadapt.inference.model import save_model
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
@@ -27,7 +27,7 @@ from domadapt.runs.key import files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
-from domadapt.tasks.task import Prediction, Scores, Task
+from domadapt.tasks.task import Prediction, Scores, Task, span_row
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
 from domadapt.training.card import audit_own_files, label_target, leave_card, score_warnings, write_predictions

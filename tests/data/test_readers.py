@@ -14,8 +14,7 @@ from domadapt.cli.verbs import delimited
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import FORMATS, open_texts, read
 from domadapt.data.records import DataError, Location, Record, Span
-from domadapt.inference.model import row
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, row
 
 Write = Callable[..., Path]
 

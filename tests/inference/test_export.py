@@ -70,12 +70,17 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
 
 
 def scored_as_its_own(folder: Path, wanted: list[dict[str, Any]], command: Command) -> None:
-    """`score` of an exported folder, ``out``, on labels that it gives itself; `compare` with itself."""
+    """`predict`, `score` and `compare` of an exported folder, ``out``, on labels that it gives itself."""
+    (folder / "texts.txt").write_text("\n".join(TEXTS))
+    printed, told = command("predict", "model=out", "input=texts.txt", "batch_size=3")
+    rows = [*map(json.loads, printed.splitlines())]
+    same(rows, wanted, 1e-3)
+    assert [row.get("truncated") for row in rows] == [None, None, None, True] and "1 of 4 texts are longer" in told
     write_jsonl(folder / "gold.jsonl", [{"text": text, **row} for text, row in zip(TEXTS, wanted, strict=True)])
     out = command("score", "model=out", "input=gold.jsonl", "baseline=out")[0]
     assert re.search(r"F1 +100\.0 ", out) and "gain over it          +0.0" in out and "1 text is longer than 24" in out
     assert "0 of 4 texts" in command("compare", "out", "out", "input=gold.jsonl")[0]
-    assert "stock or exported" in command("predict", "model=out", "text=Sharp.", code=2)[1]
+    assert "stock or exported" in command("sample", "model=out", "input=texts.txt", "output=some", code=2)[1]
 
 
 def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
@@ -109,6 +114,9 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
         same(rows, wanted, 1e-5)
         assert sum(len(row["spans"]) for row in wanted) > 3
     scored_as_its_own(tmp_path, wanted, command)
+    settings = json.loads((path := tmp_path / "out" / "tokenizer_config.json").read_text("utf-8"))
+    path.write_text(json.dumps({**settings, "model_max_length": int(1e30)}))  # as many stock models have it
+    assert "longer than" in command("predict", "model=out", f"text={'menus ' * 2000}")[1]
 
 
 def test_code_in_a_strangers_folder_is_not_run_to_score_it(tiny_run: Path, tmp_path: Path, command: Command) -> None:
@@ -171,6 +179,8 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
     scored_as_its_own(tmp_path, found, command)
+    verb = "import sys; sys.argv[1:] = ['predict', 'model=out', 'text=Sharp.']"
+    ran(f"{verb}; from domadapt.cli.main import main; main(); assert 'torch' not in sys.modules", cwd=tmp_path)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}
 
 
