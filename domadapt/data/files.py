@@ -135,7 +135,8 @@ def check_start(path: Path, raw: bytes) -> None:
     for start, (kind, fix) in SIGNATURES.items():
         if head.startswith(start):
             raise DataError(Location(path), "file", Unquoted(kind), "UTF-8 text", fix)
-    if 4 * head.count(0) > len(head):  # of Western text in UTF-16 every other byte is NUL
+    marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if marked or 4 * head.count(0) > len(head):  # of Western text in UTF-16 every other byte is NUL
         fix = f"re-encode it: iconv -f utf-16 -t utf-8 {_shell(path)} > NEW_FILE (utf-16le or -16be if it has no mark)"
         raise DataError(Location(path), "file", "UTF-16, or no text", "UTF-8 text", fix)
     if raw.count(b"\r") > 1 and b"\n" not in raw:  # Excel's CSV (Macintosh)
@@ -146,7 +147,7 @@ def check_start(path: Path, raw: bytes) -> None:
 def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataError:
     """What to say of a byte that is not UTF-8."""
     command = f"iconv -f windows-1252 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
-    fix = f"unpack it, or re-encode it, for instance: {command}"
+    fix = f"unpack it, or re-encode it: {command} (of Western languages; Russian may be windows-1251, Chinese gb18030)"
     return DataError(where, field, error.object[error.start : error.end], "UTF-8", fix)
 
 

@@ -5,14 +5,14 @@ A reader yields ``(line, record)`` and counts what it mends or leaves out. A new
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain, groupby
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from domadapt.data import files
 from domadapt.data.domains import UnlabelledText
@@ -102,6 +102,7 @@ def plain_text(file: OpenedFile) -> Records:
     return ((line, Record(file.generated_id(line), file.domain, text)) for line, text in file.lines())
 
 
+Row = TypeVar("Row")
 Decoded = Iterator[tuple[int, int, Any]]  # the line of an object, its number for a generated id, the object
 
 
@@ -114,7 +115,8 @@ def jsonl(file: OpenedFile) -> Decoded:
             continue
         with _refusing(file.where(line), line, content, expected, fix):
             fields = _decoder(file, line).decode(content)
-        if isinstance(fields, dict) and len(fields) > 1 and all(isinstance(one, dict) for one in fields.values()):
+        rows = [[*one] if isinstance(one, dict) else [] for one in fields.values()] if isinstance(fields, dict) else []
+        if len(rows) > 1 and rows[0] and rows == rows[:1] * len(rows):
             pandas = "write it from pandas with frame.to_json(path, orient='records', lines=True)"
             raise file.error(line, "line", content, "a record, not a table of columns", pandas)
         yield line, line, fields
@@ -184,15 +186,22 @@ def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Re
                 return row[:2]
             return {name: value for name, value in fields.items() if name not in SPAN}
 
-        for fields, same in groupby(read(file), text_of_span):
-            rows = [*same]
+        for rows in _grouped(read(file), text_of_span):
             line, number, decoded = rows[0]
-            if isinstance(fields, dict):
+            if isinstance(fields := text_of_span(rows[0]), dict):
                 spans = [_span_of_cells(row[2]) for row in rows if row[2]["start"] is not None]
                 decoded = fields | {"spans": spans}
             yield line, _json_record(file, decoded, line, number)
 
     return records
+
+
+def _grouped(rows: Iterator[Row], key: Callable[[Row], object]) -> Iterator[list[Row]]:
+    """Rows of one key, wherever they stand: a table of spans may be sorted by their types."""
+    groups = defaultdict[str, list[Row]](list)
+    for row in rows:
+        groups[repr(key(row))].append(row)
+    return iter(groups.values())
 
 
 def _span_of_cells(row: Any) -> dict[str, Any]:
@@ -226,20 +235,20 @@ SPAN: Final = ("start", "end", "type", "span", "confidence")  # columns of a spa
 def delimited(file: OpenedFile) -> Records:
     """CSV and TSV with a header: ``text`` and maybe ``label``, ``id``, ``domain``. A blank label is none.
 
-    With ``start``, ``end`` and ``type``, and no ``label``, each row is a span, as `predict` writes it. Rows of one text
-    follow each other; a text without spans has one, with blanks.
+    With ``start``, ``end`` and ``type``, and no ``label``, each row is a span, as `predict` writes it; a text without
+    spans has one row, with blanks.
     """
     header_line = file.text.split("\n", 1)[0]
-    columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
-    header = _header(header_line)
+    columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
+    header = _header(file.text[:HEAD])
     if "text" not in header and "text" not in columns:
         raise file.error(1, "header", header_line, "a column text", files.NAMED["text"])
-    if len(set(header)) < len(header):
+    if max(Counter(filter(None, header)).values(), default=0) > 1:
         raise file.error(1, "header", header_line, "each column once", "rename one of the two")
     of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}
 
     def cells() -> Iterator[tuple[int, dict[str, str], dict[str, Any]]]:
-        for line, row in _rows(file, _delimiter(header_line)):
+        for line, row in _rows(file, _delimiter(file.text[:HEAD])):
             if not row:
                 file.warnings["blank line, skipped"] += 1
                 continue
@@ -250,8 +259,7 @@ def delimited(file: OpenedFile) -> Records:
             own = dict(zip(header, row, strict=True))
             yield line, own, renamed(own, columns, file.where(1))
 
-    for _, same in groupby(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
-        rows = [*same]
+    for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
         line, _, fields = rows[0]
         fields["id"] = fields.get("id") or file.generated_id(line)
         label = str(fields.get("label", ""))
@@ -284,21 +292,27 @@ def _span_of_row(file: OpenedFile, line: int, cells: dict[str, str]) -> list[dic
 
 
 def _is_delimited(head: str) -> bool:
-    """Whether the first line is a header of several columns, one of them ``text``."""
-    header = _header(head.split("\n", 1)[0])
+    """Whether the first row is a header of several columns, one of them ``text``."""
+    header = _header(head)
     return len(header) > 1 and "text" in header
 
 
-def _delimiter(header: str) -> str:
-    return max("\t,;|", key=header.count)
+def _delimiter(head: str) -> str:
+    first = re.sub('"[^"]*"', "", head).split("\n", 1)[0]  # what is quoted parts nothing: "Good, or bad?";"Stars"
+    return max("\t,;|", key=first.count)
 
 
-def _header(line: str) -> list[str]:
-    try:
-        names = next(csv.reader([line], delimiter=_delimiter(line), skipinitialspace=True), [])
+def _header(head: str) -> list[str]:
+    delimiter, lines = _delimiter(head), head.split("\n")
+    try:  # a name may go over several lines, in quotes
+        names = next(csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:  # told of the row that it is
-        names = line.split(_delimiter(line))
-    return [name.strip().strip('"').strip().lower() for name in names]
+        names = lines[0].split(delimiter)
+    return [_name(name.strip().strip('"')) for name in names]
+
+
+def _name(column: str) -> str:
+    return " ".join(column.lower().split())
 
 
 def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -140,6 +140,18 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
         "a.json", '[["A lens.", {"entities": [[2, 6, "a"]]}],\n["Dull.", {"entities": []}]]', [["lens"], []], {}),
     "spans of a spreadsheet": (
         "a.csv", "text,start,end,type\nA lens.,2.0,6.0,a\nA lens.,0,1,b\nSharp.,,,\n", [["lens", "A"], []], {}),
+    "spans of a spreadsheet, sorted by type": (
+        "a.csv", "text,start,end,type\nA lens.,0,1,a\nSharp.,0,5,a\nA lens.,2,6,b\n", [["A", "lens"], ["Sharp"]], {}),
+    "spans of a sorted DataFrame": (
+        "a.jsonl",
+        "".join(line(id=t, text=t, start=0, end=end, type="a") for t, end in (("Sharp.", 5), ("A lens.", 6)) * 2),
+        [["Sharp"] * 2, ["A lens"] * 2], {}),
+    "a header that quotes the other delimiter": (
+        "a.csv", 'text;"Good, or not, or what?";label\nSharp.;"a, b";good\n', ["good"],
+        {"unknown field 'good, or not, or what?', ignored": 1}),
+    "a header of several lines, and a table's empty margin": (
+        "a.csv", 'text;"label";"more\n(if any)";;\nSharp.;good;;;\n', ["good"],
+        {"unknown field 'more (if any)', ignored": 1, "unknown field '', ignored": 1}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
     "SemEval 2015": (
         "a.xml", XML_2015, [["soup"]],
@@ -254,9 +266,11 @@ def test_a_stray_mark_makes_no_hu_liu(stray: str, write: Write) -> None:
 
 REFUSED = r"""
 a.txt b'sharp\ncaf\xe9 au lait\n'
-  -> 2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f windows-1252
+  -> 2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it: iconv -f windows-1252
 a.txt b'\xff\xfes\x00h\x00a\x00r\x00p\x00'
   -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
+a.txt b'\xff\xfe\x4e\x7e\x0a\x00\x4e\x7e' -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv
+a.jsonl '{"review": {"body": "a"}, "stars": {"value": 1}}' -> 1: list of fields is 'review, stars'; expected a field
 a.xlsx b'PK\x03\x04\x14\x00\x06\x00'
   -> -: file is an Excel or zip file; expected UTF-8 text; save the sheet as CSV, or unpack it
 a.pdf b'%PDF-1.7\n%\xe2\xe3' -> -: file is a PDF file; expected UTF-8 text; save its text as a .txt file
