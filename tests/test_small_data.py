@@ -499,6 +499,12 @@ def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, to
         domadapt.DomainAdapter(overrides=LEARNS).fit(TEXTS[:1], y, target)
 
 
+@pytest.mark.parametrize("table", [{"text": TEXTS}, SimpleNamespace(columns=["text"], __iter__=lambda: iter(["text"]))])
+def test_names_of_columns_are_not_taken_for_texts(table: Any) -> None:
+    with pytest.raises(ValueError, match=r"texts of type .*: expected a list of texts; write table\['text'\]"):
+        domadapt.DomainAdapter(overrides=LEARNS).fit(table, ["good"], TARGET)
+
+
 def test_a_fault_is_told_of_the_data_not_of_the_file_they_are_written_to() -> None:
     with pytest.raises(ValueError, match=r"^target:1: byte 11 of the file is b'\\xed'; expected UTF-8"):
         domadapt.DomainAdapter(overrides=LEARNS).fit(["a", "b"], ["good", "bad"], ["x\ud800"])

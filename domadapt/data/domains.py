@@ -9,7 +9,7 @@ labelled target records, which travel among the source's.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -45,6 +45,8 @@ def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
     """
     if isinstance(texts, str):
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # its items are the names of its columns
+        raise ValueError(f"texts of type {type(texts).__name__}: expected a list of texts; write table['text']")
     for number, given in enumerate(texts, 1):
         if not is_text(given):
             raise ValueError(f"text {number} is {given!r}; expected a text, or the two of a pair")

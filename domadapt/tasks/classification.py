@@ -92,11 +92,16 @@ class Classification(Task):
 def auto(records: Sequence[Record]) -> str:
     """Name of the task that labelled records are of: spans first, for there are corpora with both.
 
-    >>> auto([Record("1", "camera", "Sharp.", label="positive")])
+    Empty lists of spans say nothing beside labels: doccano writes one for a text that nobody has given a label.
+
+    >>> auto([Record("1", "camera", "Sharp.", label="positive"), Record("2", "camera", "So.", spans=())])
     'classification'
+    >>> auto([Record("2", "camera", "So.", spans=())])
+    'extraction'
     """
-    if any(record.spans is not None for record in records):
+    labelled = any(record.label is not None for record in records)
+    if any(record.spans or (record.spans is not None and not labelled) for record in records):
         return "extraction"
-    if any(record.label is not None for record in records):
+    if labelled:
         return "classification"
     raise ValueError("the source: no record has a label or spans; expected either on each")

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import quoted
+from domadapt.data.domains import unlabelled
 from domadapt.data.files import missing, named, saved
 from domadapt.data.records import NO_LABEL, Record, Span
 from domadapt.inference.model import Model, load
@@ -50,7 +51,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Train one run; ``target`` are texts of the target domain, without labels."""
         if target is None:
             raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
-        texts, given = list(X), list(y)
+        texts, given = [one.text for one in unlabelled(X)], list(y)
         if len(texts) != len(given):
             raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
         if self.task == "classification":
@@ -95,7 +96,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
-        model, texts = self._fitted(), list(X)
+        model, texts = self._fitted(), [one.text for one in unlabelled(X)]
         task = model.session.task
         records = []
         for text, one in zip(texts, y, strict=True):
