@@ -474,6 +474,7 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     adapter = domadapt.DomainAdapter("extraction", LEARNS).fit(TEXTS, y, target=frame)
     assert adapter.metrics_["counts"]["target_unlabelled"] == len({*TARGET})
     assert adapter.metrics_["headline"] == "span_f1"
+    assert adapter.metrics_["command"] is None  # none of the shell's: not this program's arguments
     found = adapter.predict(TEXTS)
     right = sum(len({*a} & {*b}) for a, b in zip(y, found, strict=True))
     micro = 2 * right / (sum(map(len, y)) + sum(map(len, found)))

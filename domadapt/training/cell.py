@@ -210,6 +210,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
     counts |= {"target_unlabelled": len(domains.unlabelled.texts), "target_labels": labels}
     counts["target_labels_checksum"] = domains.labels_checksum(labels) if labels else None
     counts["warnings"] = dict(domains.warnings)
+    from_shell = sys.argv[1:2] in (["train"], ["benchmark"])  # else these are a notebook's or somebody's program's
     device, precision = torch.device("cpu"), "32"
     if session is not None:
         device, precision = session.device, session.precision
@@ -229,7 +230,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "config": redacted({name: value for name, value in values.items() if name != "paths"}),  # no machine's paths
         "versions": versions(),
         "hardware": hardware(device, precision),
-        "command": command_line(["domadapt", *sys.argv[1:]]),
+        "command": command_line(["domadapt", *sys.argv[1:]]) if from_shell else None,
     }
 
 
