@@ -333,6 +333,17 @@ OVERWRITING = {
 }
 
 
+def test_a_path_below_home_is_found_whatever_the_shell_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me (1)")
+    typed = ["train", "source.path=~/a.csv", "data.target.test_path=~/b.csv", "paths.run=~/x", "seed=1"]
+    _, arguments, words = cli.in_words_of_hydra("train", typed)
+    assert arguments[1] == "source.path=/home/me (1)/a.csv"
+    paths = ["data.source.path='/home/me (1)/a.csv'", "data.target.test_path='/home/me (1)/b.csv'"]
+    assert words == [*paths, "paths.run='/home/me (1)/x'", "seed=1"]
+    _, _, words = cli.in_words_of_hydra("predict", ["predict", "model=~/m", "text=~/ is a home", "input=a~/b"])
+    assert words == ["model='/home/me (1)/m'", "text='~/ is a home'", "input='a~/b'"]
+
+
 @pytest.mark.parametrize("case", OVERWRITING)
 def test_what_is_read_is_not_overwritten(command: Command, case: str) -> None:
     arguments, told = OVERWRITING[case]

@@ -141,6 +141,7 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     from domadapt.utils.redact import hidden
 
     words.check_utf8(arguments)
+    arguments = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", one) for one in arguments]
     free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
     arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
     if verb == "adapt":

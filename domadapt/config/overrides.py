@@ -29,6 +29,9 @@ def import_from(arguments: Sequence[str]) -> None:
 
 
 FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text", "to")  # a path or a sentence
+# A path below the home folder; shells see to it where the name is a word without dots, if at all.
+PATH_OF = r"\w*path|runs?|cache|root|" + "|".join(name for name in FREE_TEXT if name != "text")
+HOME = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
