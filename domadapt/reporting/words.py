@@ -114,11 +114,13 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
         return "The target test has no labels, so no score is known; below is what can be said without one."
     if cell is None:
         return "No adapted method was run, so nothing is compared."
-    difference = cell.baseline
+    difference, name = cell.baseline, cell.method
+    if len({method.name for pair in pairs for method in pair.methods if method.role == "adapted"}) > 1:
+        name += ", best of the adapted on source dev,"  # where source_only is often better
     if difference.interval is None:
-        return f"{cell.method}, best on source dev, can't be compared: {difference.reason}."
+        return f"{name} can't be compared: {difference.reason}."
     several = len(cell.pairs) > 1
-    text = f"{cell.method}, best on source dev, is {distance(difference.interval)} {difference.other} on the target"
+    text = f"{name} is {distance(difference.interval)} {difference.other} on the target"
     text += f", in the mean over {counted(len(cell.pairs), 'pair')}" if several else ""
     controls = [(control.interval, control.other) for control in cell.controls if control.interval is not None]
     text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)

@@ -351,7 +351,7 @@ def test_a_verdict_needs_seeds(seeds: int, gain: float, told: list[str]) -> None
 def test_the_best_is_chosen_by_source_dev_and_never_a_control() -> None:
     best_on_target = make_metrics("lisa", 1, 0.9)
     best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
-    assert said([best_on_target, best_on_source]).startswith("gnn, best on source dev, ")
+    assert said([best_on_target, best_on_source]).startswith("gnn, best of the adapted on source dev, ")
     assert "no labels" in said([make_metrics(name, 1, None) for name in ("source_only", "lisa")])
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "shuffled"}}}
     dev = {"source_only": 0.6, "gnn": 0.7, "shuffled": 0.8}
@@ -372,7 +372,7 @@ def test_what_target_labels_have_chosen_is_neither_the_best_nor_what_others_stan
 @pytest.mark.parametrize(
     ("levels", "sentence"),
     [
-        ({"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}, "lisa, best on source dev, is 10.0 points (no inter"),
+        ({"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}, "lisa is 10.0 points (no inter"),
         ({"source_only": 0.4, "lisa": 0.3}, "10.0 points (no interval) below source_only on the target; that it is"),
         ({"source_only": 0.4}, "No adapted method was run"),
         ({"lisa": 0.4}, "can't be compared: "),
