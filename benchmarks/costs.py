@@ -14,8 +14,8 @@ import torch
 
 from benchmarks.speed import paired, stepper
 from domadapt.config.compose import compose
+from domadapt.data.batches import StepBatches
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.loaders import StepBatches
 from domadapt.methods.session import Session
 from domadapt.runs.key import processor
 from domadapt.training.build import build, run_config

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from domadapt.config.compose import compose
+from domadapt.data.batches import BucketSampler, StepBatches
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.loaders import BucketSampler, StepBatches
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session

@@ -149,7 +149,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
-        (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
+        (["parse", "input=a.txt", "processes=0"], "processes=0: expected a whole number from 1"),
         (["benchmark", "experiment=nope"], "experiment=nope: there is no such option; expected one of amazon_reviews"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
@@ -202,7 +202,7 @@ def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str]
     assert [path.name for path in Path().iterdir()] == ["blank.txt"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["train", "--cfg", "job"]])
+@pytest.mark.parametrize("arguments", [["train", "--help"], ["train", "--cfg", "job"]])
 def test_a_reader_that_has_seen_enough_ends_it_in_silence(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

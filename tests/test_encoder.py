@@ -2,11 +2,10 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,9 +20,8 @@ from domadapt.methods.injection.tree_bias import TreeBias
 from domadapt.methods.method import Method
 from domadapt.models import attention, pretrained
 from domadapt.models.encoder import Encoder, freeze
-from domadapt.models.pretrained import as_scores, load_tokenizer, verify
-from domadapt.models.vocabulary import only_met_rows
-from domadapt.training.module import AdaptationModule
+from domadapt.models.pretrained import as_scores, load_tokenizer
+from domadapt.training.module import AdaptationModule, only_met_rows
 from domadapt.training.options import TrainerOptions
 from tests import support
 from tests.support import FAMILIES, UNREACHABLE, parsed_batch, setting_of, small_encoder, tiny_encoder
@@ -264,22 +262,23 @@ def test_malformed_trainable(trainable: str) -> None:
         freeze(tiny_encoder(), trainable)
 
 
-def test_weights_that_are_out_of_reach_replaced_or_known(tmp_path: Path) -> None:
+def test_weights_that_are_out_of_reach_replaced_or_known(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"backbone.name='no-such/model' could not be loaded.*backbone=minilm"):
         load_tokenizer("no-such/model")
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(b"other")
-    with pytest.raises(ValueError, match="sha256 .* expected abc.*reinstall"):
-        verify(path, "abc")
+    with monkeypatch.context() as other:
+        other.setattr("domadapt.models.pretrained.MINILM_SHA256", "abc")
+        with pytest.raises(ValueError, match="sha256 .* expected abc.*reinstall"):
+            load_tokenizer("minilm")
     encoder = Encoder("minilm", "token", ["O", "B-aspect", "I-aspect"])
     assert (encoder.width, len(encoder.layers()), len(encoder.attention_layers())) == (384, 6, 6)
     assert next(encoder.parameters()).dtype == torch.float32
 
 
-def test_docstrings_that_python_has_dropped_are_not_the_backbones_fault() -> None:
-    code = "from domadapt.models.pretrained import load_tokenizer; load_tokenizer('tiny_random')"
-    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].startswith("ValueError: python -OO takes away docstrings")
+def test_docstrings_that_python_has_dropped_are_not_the_backbones_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = SimpleNamespace(flags=SimpleNamespace(optimize=2))  # in a process of its own: tests/stress/test_families.py
+    monkeypatch.setattr("domadapt.models.pretrained.sys", flags)
+    with pytest.raises(ValueError, match="^python -OO takes away docstrings"):
+        load_tokenizer("tiny_random")
 
 
 @pytest.mark.parametrize("mask", ["none", "boolean", "additive", "a head each"])

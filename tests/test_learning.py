@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import domadapt
-from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.controls import random_heads
 from domadapt.syntax.parser import Parse
@@ -41,7 +40,7 @@ def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[st
         of_zoom = [k for k, head in enumerate(heads) if head != k and words[head] == "zoom"]
         spans = [{"start": s, "end": e, "type": "aspect"} for s, e in parse.words[of_zoom].tolist()]
         rows.append({"id": f"{name}-{i}", "domain": name, "text": text, "spans": spans})
-        blocks.append(conllu(UnlabelledText("", "", text), parse))
+        blocks.append(conllu("", text, parse))
     write_jsonl(folder / f"{name}.jsonl", rows)
     return blocks
 

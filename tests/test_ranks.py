@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt import api
-from domadapt.data.batches import Collator, Example, encode
-from domadapt.data.loaders import StepLoader, share_of
+from domadapt.data.batches import Collator, Example, StepLoader, encode, share_of
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.status import Status
 from domadapt.training.build import build, make_validators

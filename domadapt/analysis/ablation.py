@@ -14,8 +14,7 @@ import torch
 
 from domadapt.analysis.expected import Array, KindCounts, counts, headline
 from domadapt.analysis.subject import Side, Subject
-from domadapt.data.batches import Batch
-from domadapt.data.loaders import in_order
+from domadapt.data.batches import Batch, in_order
 from domadapt.methods.session import Session
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.utils.work import progress
@@ -111,11 +110,7 @@ def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Swit
 
 
 def without(output: torch.Tensor, head: int | None) -> torch.Tensor:
-    """What a layer's heads put out, (batch, pieces, heads, head width), with one of them, or all, at zero.
-
-    >>> without(torch.ones(1, 1, 2, 1), 1).flatten().tolist(), without(torch.ones(1, 1, 2, 1), None).sum().item()
-    ([1.0, 0.0], 0.0)
-    """
+    """What a layer's heads put out, (batch, pieces, heads, head width), with one of them, or all, at zero."""
     output = output.clone()
     output[:, :, slice(None) if head is None else head] = 0
     return output

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from domadapt.analysis.subject import MODELS, Subject, arcs
-from domadapt.data.batches import Example, encode
-from domadapt.data.loaders import in_order
+from domadapt.data.batches import Example, encode, in_order
 from domadapt.inference.description import read_description
 from domadapt.methods.session import Session
 from domadapt.syntax.parser import SILENT, Parse

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domadapt.config.compose import Settings, make
+from domadapt.config.overrides import SEEDS, in_range
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
@@ -85,8 +86,7 @@ def predict(cfg: Settings) -> None:
         raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
     if cfg.text is not None and cfg.column is not None:
         raise ValueError(f"column={cfg.column}: goes with input=FILE; text= is one text")
-    if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
-        raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
+    in_range("batch_size", cfg.batch_size, 1)
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
     refuse_overwriting(cfg.output, [file_read(cfg.input), *folder.rglob("*")])
@@ -124,8 +124,7 @@ def predict(cfg: Settings) -> None:
 
 def parse(cfg: Settings) -> None:
     """Parse files into the cache, and into a CoNLL-U file if one is asked for; prints what was done."""
-    if not isinstance(cfg.processes, int) or cfg.processes < 1:
-        raise ValueError(f"processes={cfg.processes}: expected 1 or more")
+    in_range("processes", cfg.processes, 1)
     file_ending(cfg.output, "parse", ".conllu", ".conll .txt")
     paths = cfg.input if isinstance(cfg.input, list) else [cfg.input]
     warnings = Counter[str]()
@@ -137,8 +136,8 @@ def parse(cfg: Settings) -> None:
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
+    from domadapt.syntax.controls import one_parser
     from domadapt.syntax.parser import warn_of_parses
-    from domadapt.syntax.two_parsers import one_parser
 
     parses = ParseCache(make(one_parser(cfg.parser)), folder_of(vars(cfg), "cache"))
     started = time.perf_counter()
@@ -151,7 +150,7 @@ def parse(cfg: Settings) -> None:
         for text, tree in zip(copies, trees, strict=True):
             count, words = count + 1, words + len(tree.heads)
             warn_of_parses([text.text], [tree], parses.name, warnings)
-            yield conllu(text, tree) if cfg.output else ""
+            yield conllu(text.id, text.text, tree) if cfg.output else ""
 
     _write(cfg.output, blocks())  # without an output there is nothing to print: the blocks are empty
     seconds = time.perf_counter() - started
@@ -167,8 +166,7 @@ def parse(cfg: Settings) -> None:
 def serve(cfg: Settings) -> None:
     folder = model_folder(str(cfg.model))
     least(cfg.threshold, read_description(folder).names)
-    if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
-        raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
+    in_range("port", cfg.port, 0, 2**16 - 1, " (0 for any that is free)", whole=True)
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     from domadapt.serving.serve import serve as run
@@ -234,8 +232,7 @@ def audited(cfg: Settings) -> "Audit":
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
     from domadapt.auditing.audit import audit, write_audit
 
-    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
-        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    in_range("seed", cfg.seed, 0, SEEDS, whole=True)
     file_ending(cfg.output, "audit", ".json", "")
     domains = make(cfg.data)
     refuse_overwriting(cfg.output, files_named(cfg.data))
@@ -255,12 +252,11 @@ def analyze(cfg: Settings) -> str:
     from domadapt.reporting.frames import html_file  # loads SciPy
 
     for name, from_ in LEAST.items():
-        if type(value := getattr(cfg, name)) is not int or not from_ <= value < 2**32:
-            raise ValueError(f"{name}={value!r}: expected a whole number from {from_} to {2**32 - 1}")
+        in_range(name, getattr(cfg, name), from_, SEEDS, whole=True)
     output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
-    from domadapt.syntax.two_parsers import make_parser
+    from domadapt.syntax.controls import make_parser
 
     started = time.perf_counter()
     domains = make(cfg.data)

@@ -200,13 +200,7 @@ def file_names(source: str, target: str) -> dict[str, str]:
 
 
 def adapting(arguments: Sequence[str]) -> list[str]:
-    """`adapt labelled.csv new.txt [settings]` as arguments of `train`: the recipe, beside the new texts; settings win.
-
-    >>> adapting(["a.csv", "b/new.txt", "seed=2"])[:3]
-    ['data=my_files', 'source.path=a.csv', 'target.path=b/new.txt']
-    >>> adapting(["a.csv", "b/new.txt", "seed=2"])[3:]
-    ['source.name=a', 'target.name=new', 'adaptation=recipe', "paths.run='b/new_adapted'", 'seed=2']
-    """
+    """`adapt labelled.csv new.txt [settings]` as arguments of `train`: the recipe, beside the texts; settings win."""
     paths, rest = parted(arguments)
     if {"-m", "--multirun"} & {*rest}:
         sweep = "domadapt train -m data=my_files adaptation=recipe source.path=..."
@@ -265,8 +259,11 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
         raise ValueError(f"{word!r}: {fix}")
 
 
-def in_range(name: str, value: float, low: float, high: float = float("inf"), more: str = "") -> None:
-    """Refuse a setting out of its range, ends included; a whole ``low`` without ``high`` asks for a whole number.
+SEEDS, NONE = 2**32 - 1, float("inf")  # the last seed that NumPy takes; no upper end
+
+
+def in_range(name: str, value: float, low: float, high: float = NONE, more: str = "", whole: bool = False) -> None:
+    """Refuse a setting out of its range, ends included; a whole ``low`` without ``high`` asks for a ``whole`` number.
 
     ``more`` is said behind what was expected.
 
@@ -275,9 +272,9 @@ def in_range(name: str, value: float, low: float, high: float = float("inf"), mo
     Traceback (most recent call last):
     ValueError: gnn.depth=0: expected a whole number from 1
     """
-    whole = isinstance(low, int) and high == float("inf")
+    whole = whole or (isinstance(low, int) and high == NONE)
     if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
-        expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
+        expected = f"a{' whole' * whole} number from {low}{'' if high == NONE else f' to {high}'}"
         raise ValueError(f"{name}={value!r}: expected {expected}{more}")
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from domadapt.config.overrides import one_of
+from domadapt.config.overrides import in_range, one_of
 from domadapt.config.resolvers import side_name
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
@@ -104,7 +104,6 @@ class Folder:
 
 
 def changed(records: Records, changes: Iterable[Callable[[Record], Record]]) -> Records:
-    """The records after all changes."""
     for change in changes:
         records = tuple(map(change, records))
     return records
@@ -277,9 +276,7 @@ def few(records: Records, count: int | None, seed: int) -> Records:
     """So many of the records, or all, in their order; the same seed draws the same ones and more."""
     if count is None:
         return records
-    if type(count) is not int or not 2 <= count <= len(records):
-        expected = f"expected a whole number from 2 to {len(records)}, or null for all"
-        raise ValueError(f"data.source_texts={count!r}: {expected}")
+    in_range("data.source_texts", count, 2, len(records), ", or null for all", whole=True)
     return tuple(sampled(records, count, seed))
 
 
@@ -441,12 +438,7 @@ def several(problems: dict[str, Domains]) -> Domains:
 
 
 def prefixes(parts: Sequence[Records]) -> list[str]:
-    """What to put before the ids of each part, so that no two parts share one: nothing if they don't anyway.
-
-    >>> a, b = (Record("1", "camera", "Sharp."),), (Record("1", "laptop", "Fast."),)
-    >>> prefixes([a, b]), prefixes([a, ()])
-    (['1/', '2/'], ['', ''])
-    """
+    """What to put before the ids of each part, so that no two parts share one: nothing if they don't anyway."""
     ids = Counter(name for part in parts for name in {record.id for record in part})
     shared = max(ids.values(), default=1) > 1
     return [f"{number}/" if shared else "" for number in range(1, len(parts) + 1)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.overrides import quoted
-from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
+from domadapt.utils.files import AGAIN, write_atomic
 from domadapt.utils.text import inside
 
 NAME = "domadapt.json"
@@ -45,7 +45,6 @@ class Description:
     source: str  # name of the domain
     target: str
     lowercase: bool = False  # it was trained on lower-cased text, and reads all text so
-    checksums: str | None = None  # name of the file that has them; None for models from before there were any
 
     @property
     def names(self) -> list[str]:
@@ -88,8 +87,6 @@ def read_description(folder: Path) -> Description:
         raise ValueError(f"{path}: damaged: expected max_length from 3, and relations numbered from 1; {AGAIN}")
     if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
         raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")
-    if description.checksums not in (None, CHECKSUMS):
-        raise ValueError(f"{path}: damaged: checksums={description.checksums!r}, expected {CHECKSUMS!r}; {AGAIN}")
     return description
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from domadapt.config.compose import make
 from domadapt.config.overrides import in_range
-from domadapt.config.resolvers import ORACLE, role
+from domadapt.config.resolvers import role
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.texts import lower_in_place
@@ -26,9 +26,8 @@ from domadapt.methods.session import ReadText, Session
 from domadapt.models.encoder import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.controls import controlled
+from domadapt.syntax.controls import controlled, one_parser
 from domadapt.syntax.parser import Parser, SpacyParser
-from domadapt.syntax.two_parsers import one_parser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint
@@ -73,7 +72,6 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
         source=session.domains.source,
         target=session.domains.target,
         lowercase=lowercased(config["data"]),
-        checksums=CHECKSUMS,
     ).write(folder)
     source = session.domains.target if config["train_on"] == "target" else session.domains.source
     about = {"source": source, "texts": len(session.dev), "kinds": dev}
@@ -263,13 +261,8 @@ def _checked(folder: Path) -> Description:
     """A model folder's description, once its files are those that were written."""
     sums = folder / CHECKSUMS
     if not sums.is_file():
-        description = read_description(folder)
-        if description.checksums:
-            raise ValueError(f"{sums}: is missing, and {NAME} names it; {AGAIN}")
-        what = "saved without checksums, so that damage to its files may not be noticed; train it again"
-        fix = f"make them of files that you trust: sha256sum *.* encoder/* > {CHECKSUMS}"
-        log.warning("%s: %s, or %s", folder, what, fix)
-        return description
+        read_description(folder)  # of what is no model's folder it tells
+        raise ValueError(f"{sums}: is missing; {AGAIN}")
     verify_checksums(folder)
     listed = {line.split(maxsplit=1)[-1] for line in sums.read_text(encoding="utf-8").splitlines()}
     # A tokenizer reads files such as added_tokens.json wherever it finds them, and then predicts otherwise.
@@ -355,18 +348,11 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
     """Of the weights in a folder: what their run has read, and the runs that it goes on or learns from; empty if they
     are of no run."""
     path = encoder / LABELS
+    if not path.is_file() and not (encoder.is_dir() and (encoder.parent / NAME).is_file()):
+        return []
     try:
-        if path.is_file():
-            return [LabelsRead(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-        if not encoder.is_dir() or not (encoder.parent / NAME).is_file():
-            return []
-        path = encoder.resolve().parents[1] / "metrics.json"  # of models from before there was such a file
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-        counts, oracle = metrics["counts"], metrics["method"].endswith(ORACLE)
-        given = counts.get("target_labels") or 0, counts.get("target_labels_checksum")
-        before = labels_read(Path(str(metrics["config"]["backbone"].get("name"))))
-        return [LabelsRead(metrics["role"], metrics["source"], *given, oracle), *before]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return [LabelsRead(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
         told = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
         raise ValueError(f"{path}: {told}; {AGAIN}") from error
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from domadapt.data.batches import Batch, Collator, Example, encode
+from domadapt.data.batches import Batch, Collator, Example, encode, in_order
 from domadapt.data.domains import Domains, UnlabelledText
-from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.data.texts import sampled
 from domadapt.models.contracts import Output, UnreachableAttention

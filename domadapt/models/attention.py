@@ -115,12 +115,6 @@ def add_to_output(
     return [module.register_forward_pre_hook(read, with_kwargs=True), projection.register_forward_hook(add)]
 
 
-def number_layers(base: Any) -> None:
-    """Tell each attention module which layer it is: not every model does."""
-    for layer, module in enumerate(attention_modules(base)):
-        module.domadapt_layer = layer  # type: ignore[assignment]
-
-
 def why_unreachable(base: Any) -> str:
     """Why a model's attention can't be replaced, which some models ignore in silence; empty if it can."""
     if not base._can_set_attn_implementation() or not attention_modules(base):

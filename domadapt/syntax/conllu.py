@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -18,38 +17,30 @@ log = logging.getLogger(__name__)
 ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 
 
-class Identified(Text, Protocol):
-    """A text with a name of its own."""
-
-    @property
-    def id(self) -> str: ...
-
-
-def conllu(text: Identified, parse: Parse) -> str:
+def conllu(name: str, text: str, parse: Parse) -> str:
     r"""One text as a CoNLL-U block that ``parser=conllu`` finds again; several sentences in it are several roots.
 
-    >>> from domadapt.data.domains import UnlabelledText
     >>> words, heads = np.array([[0, 2], [4, 9], [9, 10]]), np.array([1, 1, 1])
     >>> parse = Parse(words, heads, ("nsubj", "ROOT", "punct"), ("", "", "."))
-    >>> print(conllu(UnlabelledText("a:1", "", "It  works."), parse).expandtabs(1).rstrip())
+    >>> print(conllu("a:1", "It  works.", parse).expandtabs(1).rstrip())
     # sent_id = a:1
     # text = It works.
     1 It _ _ _ _ 2 nsubj _ _
     2 works _ _ _ _ 0 root _ SpaceAfter=No
     3 . _ PUNCT . _ 2 punct _ _
     """
-    forms = [" ".join(text.text[start:end].split()) for start, end in parse.words]
+    forms = [" ".join(text[start:end].split()) for start, end in parse.words]
     # spaCy makes words of whitespace runs, CoNLL-U can't: theirs go to the next head above that is written.
     written = [i for i, form in enumerate(forms) if form]
     number = {word: n for n, word in enumerate(written, 1)}
-    lines = [f"# sent_id = {' '.join(text.id.split())}", f"# text = {' '.join(text.text.split())}"]
+    lines = [f"# sent_id = {' '.join(name.split())}", f"# text = {' '.join(text.split())}"]
     for i in written:
         head = parse.heads[i]
         while head not in number and parse.heads[head] != head:
             head = parse.heads[head]
         place = 0 if head == i else number.get(head, 0)
         end = parse.words[i][1]
-        misc = "_" if end == len(text.text) or text.text[end].isspace() else "SpaceAfter=No"
+        misc = "_" if end == len(text) or text[end].isspace() else "SpaceAfter=No"
         relation = parse.relations[i] if place else "root"
         tag = parse.tags[i]
         tags = universal(tag) or "_", tag if tag in PENN else "_", "Number=Plur" if tag in PLURALS else "_"
@@ -115,13 +106,7 @@ def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArr
 
 
 def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
-    """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text.
-
-    >>> rows = "# text = Go on\\n1 Go _ VERB VB _ 0 root _ _\\n2 on _ ADP RP _ 1 compound _ _\\n"
-    >>> rows = "\\n".join(r if r[:1] == "#" else r.replace(" ", "\\t") for r in rows.split("\\n"))
-    >>> [(text, parse.words.tolist(), parse.heads.tolist()) for text, parse in read_conllu(rows, "x")]
-    [('Go on', [[0, 2], [3, 5]], [0, 0])]
-    """
+    """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text."""
     text, rows, first = "", list[list[str]](), 1
     for number, line in enumerate([*content.replace("\r\n", "\n").split("\n"), ""], start=1):
         if line.startswith("# text ="):

@@ -43,13 +43,6 @@ class Text(Protocol):
     def words(self) -> tuple[tuple[int, int], ...] | None: ...
 
 
-class Plain(NamedTuple):
-    """A text as a worker process is sent it."""
-
-    text: str
-    words: tuple[tuple[int, int], ...] | None
-
-
 class Parse(NamedTuple):
     """A dependency parse of one text; several sentences in it mean several roots. A warm cache makes tuples fast."""
 
@@ -114,7 +107,7 @@ class SpacyParser:
                 characters += len(text.text)
             stream = chain(head, stream)
             if characters >= WORTH:
-                batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
+                batches = iter(lambda: [*islice(stream, self.batch_size)], [])
                 for parses in in_order(self._parsed, batches, processes):
                     yield from parses
                 return
@@ -241,13 +234,7 @@ def from_doc(doc: "Doc") -> Parse:
 
 
 def together(parses: Sequence[Parse]) -> Parse:
-    """One parse of those of a text's parts, whose words are counted on.
-
-    >>> one = Parse(np.array([[0, 3]]), np.array([0]), ("ROOT",), ("CD",))
-    >>> both = together([one, one._replace(words=one.words + 4)])
-    >>> both.words.tolist(), both.heads.tolist(), both.relations
-    ([[0, 3], [4, 7]], [0, 1], ('ROOT', 'ROOT'))
-    """
+    """One parse of those of a text's parts, whose words are counted on."""
     if len(parses) == 1:
         return parses[0]
     first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
@@ -267,12 +254,7 @@ LONGEST = 200  # words of a sentence; EWT's longest has 159
 
 
 def parse_warning(text: str, parse: Parse, parser: str) -> str | None:
-    """Why a parse by a parser of this name means little, if it does: a parser gives a tree to anything.
-
-    >>> one, name = Parse(np.array([[0, 1]]), np.array([0]), ("ROOT",), ("NFP",)), "spacy-3.8.18/en_domadapt_ewt-1.0.0"
-    >>> parse_warning("😀", one, name), parse_warning("Wow", one, name)
-    ('no Latin letter in the text', None)
-    """
+    """Why a parse by a parser of this name means little, if it does: a parser gives a tree to anything."""
     roots = int((parse.heads == np.arange(len(parse.heads))).sum())
     if len(parse.heads) > LONGEST * max(1, roots):
         return f"more than {LONGEST} words a sentence"
@@ -294,11 +276,7 @@ JUDGED, PER_TEXT = 100, 25  # words from which on the share says something; of o
 
 
 def foreign(texts: Iterable[str], parser: str) -> str | None:
-    """What to say of texts that are plainly not English, given to an English pipeline of this name, with the fix.
-
-    >>> foreign(["La comida estuvo muy sabrosa."] * 20, "spacy-3.8.18/en_domadapt_ewt-1.0.0")  # doctest: +ELLIPSIS
-    'an English pipeline parses text of which 0.0 % are common English words...
-    """
+    """What to say of texts that are plainly not English, given to an English pipeline of this name, with the fix."""
     if f"/{ENGLISH}_" not in parser or not (share := not_english(texts)):
         return None
     return (

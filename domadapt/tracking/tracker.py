@@ -17,6 +17,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from domadapt.config.compose import make
+from domadapt.config.overrides import in_range
 from domadapt.config.resolvers import role
 from domadapt.utils.redact import redact, redacted
 from domadapt.utils.text import cut
@@ -60,8 +61,7 @@ class Tracker:
     every: int = 10  #: steps between two losses; what is scored once an epoch is always told
 
     def __post_init__(self) -> None:
-        if type(self.every) is not int or self.every < 1:
-            raise ValueError(f"tracking.every={self.every!r}: expected a whole number of steps from 1")
+        in_range("tracking.every", self.every, 1)
 
     def start(self, run: Run) -> None:
         """A run begins, or goes on after it was killed."""

@@ -26,10 +26,9 @@ from domadapt.models.pretrained import MINILM
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
-from domadapt.syntax.controls import controlled
+from domadapt.syntax.controls import controlled, make_parser
 from domadapt.syntax.parser import Parser, foreign, not_english
 from domadapt.syntax.trees import relation_vocabulary
-from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import RunConfig, read_options

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from domadapt.config.overrides import in_range, one_of
+from domadapt.config.overrides import SEEDS, in_range, one_of
 from domadapt.config.resolvers import own_files
 
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
@@ -49,9 +49,7 @@ class TrainerOptions:
         in_range("trainer.gradient_clip", self.gradient_clip, 1e-9, 1e9)
         in_range("trainer.checkpoint_seconds", self.checkpoint_seconds, 0, 1e9)
         one_of("trainer.regret", self.regret, True, False)
-        if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
-            expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
-            raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
+        in_range("trainer.threads", self.threads, 0, MOST_THREADS, " (0 for torch's choice)", whole=True)
         in_range("trainer.min_steps", self.min_steps, 0, more=" (epochs as they are)")
 
     def passes(self, batches: int) -> int:
@@ -94,8 +92,7 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
         given["min_steps"] = MIN_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)
     in_range("max_length", cfg["max_length"], 3, more="; two subwords are special ones")
-    if type(seed := cfg["seed"]) is not int or not 0 <= seed < 2**32:
-        raise ValueError(f"seed={seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    in_range("seed", cfg["seed"], 0, SEEDS, whole=True)
     if (train_on := cfg["train_on"]) not in ("source", "target"):
         raise ValueError(f"train_on={train_on!r}: expected source, or target for the in-domain ceiling")
     return options

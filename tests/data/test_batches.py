@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from domadapt.data.batches import Collator, encode
+from domadapt.data.batches import BucketSampler, Collator, StepLoader, encode, in_order
 from domadapt.data.domains import unlabelled
-from domadapt.data.loaders import BucketSampler, StepLoader, in_order
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED, align, pool_words
 from domadapt.utils.pairs import BOUNDARY

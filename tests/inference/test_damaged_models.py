@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import domadapt
 from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
-from domadapt.utils.files import CHECKSUMS, write_checksums
+from domadapt.utils.files import CHECKSUMS
 from tests.support import Command, corpora, edit, of_yaml, without_checksums
 
 Damage = Callable[[Path], object]
@@ -100,15 +100,6 @@ def test_a_file_that_was_changed_on_purpose(models: Path, tmp_path: Path, comman
     lines = (model / CHECKSUMS).read_text().splitlines(keepends=True)
     (model / CHECKSUMS).write_text("".join(line for line in lines if TOKENIZER not in line))
     assert domadapt.predict(model, [TEXT])
-
-
-def test_a_model_saved_before_there_were_checksums(models: Path, tmp_path: Path, caplog: Any) -> None:
-    model = copied(models, tmp_path, checksums=False)
-    assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
-    [record] = caplog.records
-    assert record.levelname == "WARNING" and "saved without checksums" in record.getMessage()
-    write_checksums(model)  # as sha256sum does
-    assert domadapt.predict(model, [TEXT]) and len(caplog.records) == 1
 
 
 def renamed(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -229,7 +220,7 @@ def test_every_field_of_every_wrong_type_or_missing(models: Path, tmp_path: Path
                 # Any number up to ten is a weight of transitions, or a temperature, and says otherwise.
                 assert found == expected or place[-1] in ("transition_weight", "temperature"), (place, wrong)
     assert tried > 120 and refusals > 0.8 * tried
-    for name in whole.keys() - {"left_behind", "checksums", "lowercase"}:
+    for name in whole.keys() - {"left_behind", "lowercase"}:
         path.write_text(json.dumps({key: value for key, value in whole.items() if key != name}), encoding="utf-8")
         with pytest.raises(ValueError, match=rf"domadapt.json: .*{name}.*copy the folder again"):
             domadapt.load(model)

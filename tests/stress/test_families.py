@@ -1,6 +1,8 @@
 """Injections that supervise, on every family of models: they learn, and leave a stock model that gives the same."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from html import unescape
 from itertools import product
@@ -193,3 +195,9 @@ def test_what_cannot_be_had_is_left_out_with_the_reason(kind: str, command: Comm
         assert html.count("<figure>") == 2
         told += ["The pretrained model's trees are clearest in ", "A linear classifier tells the domains apart "]
     assert all(sentence in html and sentence in out for sentence in told)
+
+
+def test_docstrings_that_python_has_dropped_are_not_the_backbones_fault() -> None:
+    code = "from domadapt.models.pretrained import load_tokenizer; load_tokenizer('tiny_random')"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ValueError: python -OO takes away docstrings")

@@ -245,8 +245,7 @@ def fill(folder: Path, number: int, first: int, together: Any) -> None:
     (folder / f"seen{number}").write_text(str(parser.seen))
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.parametrize("apart", [0, 40])
+@pytest.mark.parametrize(("method", "apart"), [("spawn", 0), ("fork", 0), ("fork", 40)])
 def test_two_processes_at_once_parse_each_text_once(tmp_path: Path, method: str, apart: int) -> None:
     """At the same texts, and one where the other will be."""
     context = multiprocessing.get_context(method)

@@ -16,8 +16,8 @@ from domadapt.data.records import Record
 from domadapt.inference.description import read_description
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
+from domadapt.syntax.controls import TwoParsers, make_parser
 from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipeline, parse_warning, warn_of_parses
-from domadapt.syntax.two_parsers import TwoParsers, make_parser
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
 from tests.support import MadeParser, corpora, edit, records, setting_of, tiny_encoder, write_jsonl
@@ -110,8 +110,8 @@ def test_odd_texts_get_trees_over_their_own_words_that_are_read_back_and_counted
         roots = [relation == "ROOT" for relation in parse.relations]
         assert roots == (parse.heads == np.arange(size)).tolist()
         if text.strip():  # what is written is read back, without its words of white space
-            path.write_text(conllu(one := UnlabelledText("1", "", text), parse), encoding="utf-8")
-            [again] = ConlluParser(path).parse([one])
+            path.write_text(conllu("1", text, parse), encoding="utf-8")
+            [again] = ConlluParser(path).parse([UnlabelledText("1", "", text)])
             visible = [i for i, (start, end) in enumerate(words) if text[start:end].strip()]
             assert again.words.tolist() == words[visible].tolist()
             # What hung on a word of white space that was a root is a root now.
@@ -218,7 +218,7 @@ def test_a_run_on_gold_trees(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     rows = [*records("camera", 24), *records("laptop", 20, 5), *records("laptop", 12, 6), *records("laptop", 16, 7)]
     texts = [UnlabelledText(row["id"], row["domain"], row["text"]) for row in rows]
     chains = [p._replace(heads=np.maximum(np.arange(len(p.heads)) - 1, 0)) for p in SpacyParser().parse(texts)]
-    path.write_text("".join(map(conllu, texts, chains)), encoding="utf-8")
+    path.write_text("".join(conllu(t.id, t.text, c) for t, c in zip(texts, chains, strict=True)), encoding="utf-8")
     metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
     assert np.isfinite([value for point in metrics["curve"] for value in point["losses"].values()]).all()
     session, _ = build(compose("train", overrides))

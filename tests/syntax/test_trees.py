@@ -177,7 +177,7 @@ def test_columns_that_say_the_same_give_the_same_nouns(upos: Tags, xpos: Tags, f
     parse = columns(tmp_path / "a.conllu", upos, xpos, feats)
     assert list(noun_phrases(parse, TEXT)) == PHRASES
     again = tmp_path / "again.conllu"
-    again.write_text(conllu(UnlabelledText("1", "", TEXT), parse), encoding="utf-8")
+    again.write_text(conllu("1", TEXT, parse), encoding="utf-8")
     [read] = ConlluParser(again).parse(unlabelled([TEXT]))
     assert read.tags == parse.tags
 

@@ -21,8 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DataCollatorForLanguageModeling, get_linear_schedule_with_warmup
 
-from domadapt.data.batches import Batch, Example
-from domadapt.data.loaders import BucketSampler
+from domadapt.data.batches import Batch, BucketSampler, Example
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
 from domadapt.runs.key import NUMERICS
