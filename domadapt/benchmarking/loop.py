@@ -167,20 +167,7 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
         lines.append(f"  about {duration(sum(seconds) / (at_once or 1))} for {len(seconds)} of them{serial}{rest}")
     elif unknown:
         lines.append("  no estimate: nothing like them is finished yet")
-    return "\n".join([*lines, f"  shared: {shared(folder_of(todo[0].config, 'cache'))}"])
-
-
-def shared(cache: Path) -> str:
-    """What the cache folder holds for cells to share."""
-    kinds = {
-        "parser": "*.sqlite",
-        "post-trained encoder": "masked-lm-*.safetensors",
-        "ceiling": "ceiling-*.json",
-        "source network": "network-*-epoch=1.safetensors",
-    }
-    found = [counted(len(list(cache.glob(pattern))), kind) for kind, pattern in kinds.items()]
-    size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
-    return f"parses of {', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
+    return "\n".join(lines)
 
 
 def check(todo: Sequence[PlannedCell]) -> None:

@@ -109,7 +109,7 @@ def details(finished: Finished) -> list[Section]:
         if any(run.target_test for run in pair.runs):
             sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
-            parts += [("calibration", sure), ("kinds of errors", _errors(pair))]
+            parts += [("calibration", sure), ("kinds of errors", mistakes(pair))]
             parts += [("what adaptation fixed, and what it broke", fixed_and_broken(pair))]
         parts = [(title, blocks) for title, blocks in parts if blocks]
         if len(shown) == 1:  # its name would be that of the only part
@@ -118,14 +118,6 @@ def details(finished: Finished) -> list[Section]:
             every = [block for title, blocks in parts for block in (Prose(title, "lead"), *blocks)]
             result.append(Section(pair.name, tuple(every), 3, folded=True))
     return result
-
-
-def _errors(pair: Pair) -> list[Block]:
-    try:
-        counts = mistakes(pair)
-    except ValueError as error:  # damaged predictions spoil this table, not the report
-        return [Prose(f"Not counted: {error}.", "soft")]
-    return [counts] if counts else []
 
 
 def provenance(finished: Finished) -> list[Section]:

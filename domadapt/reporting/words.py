@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, for_each, tabled
 from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs, rows
 from domadapt.reporting.render import listed
 from domadapt.reporting.tables import closed
@@ -206,12 +206,15 @@ KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")
 MOST = 8  # confusions of labels that have a column
 
 
-def mistakes(pair: Pair) -> Table | None:
-    """Errors by kind, one line a method; None where no run kept its predictions beside gold labels."""
+def mistakes(pair: Pair) -> list[Block]:
+    """A table of errors by kind, one line a method; nothing where no run kept its predictions beside gold labels."""
     methods = [row.method for row in rows(pair)]
-    counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
+    try:
+        counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
+    except ValueError as error:  # damaged predictions spoil this table, not the report
+        return [Prose(f"Not counted: {error}.", "soft")]
     if not counts:
-        return None
+        return []
     what, names = "spans", list(KINDS)
     notes = ["boundary: overlaps a span of its type; type: the span, another type; missed, invented: overlaps nothing"]
     if pair.task != "extraction":
@@ -223,7 +226,7 @@ def mistakes(pair: Pair) -> Table | None:
     columns = for_each(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
     columns = [("method", lambda method: method.name), *columns]
     title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"
-    return tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)
+    return [tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)]
 
 
 def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:

@@ -5,7 +5,7 @@ import logging
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,8 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
-        _warn(session.domains.warnings - _told(config))
+        for warning in noted(session.domains.warnings - _told(config)):
+            log.warning("%s", warning)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
     options = replace(config.options, regret=config.options.regret and sealed is not None)
@@ -177,7 +178,8 @@ def learn(
         if tested and chosen.uses_target_labels:
             dev = settle(epochs, epoch := tested.best(session.task.headline), config)
         scores = final_scores(session, tested, epochs, epoch, dev, folder)
-        _warn(session.domains.warnings - known)
+        for warning in noted(session.domains.warnings - known):
+            log.warning("%s", warning)
     if sealed is None:
         with status.during("label target"):
             labelled = label_target(session, epochs.batch_size, folder / "predictions.jsonl")
@@ -381,8 +383,3 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
         write_predictions(texts, predicted(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
     return {**result, "target_test": None}
-
-
-def _warn(warnings: Mapping[str, int]) -> None:
-    for line in noted(warnings):
-        log.warning("%s", line)

@@ -218,7 +218,7 @@ def test_kinds_of_errors_by_hand(make_run: Any) -> None:
         folder = make_run("lisa", seed, 0.5, [predicted_row("Menu lens so.", gold, spans)] * 4)
     line = predicted_row("It broke.", "negative", "positive")
     make_run("gnn", 1, 0.5, [line], task="classification", headline="macro_f1")
-    confused, table = map(mistakes, sorted(group(read_runs(folder.parents[1]).runs), key=lambda pair: pair.task))
+    [confused], [table] = map(mistakes, sorted(group(read_runs(folder.parents[1]).runs), key=lambda pair: pair.task))
     assert (confused.header, confused.rows) == (["method", "right", "negative → positive"], [["gnn", "0", "1"]])
     assert table.header == ["method", "right", "boundary", "type", "boundary and type", "missed", "invented"]
     assert table.rows == [["lisa", "2", "2", "0", "0", "4", "2"]]
