@@ -13,7 +13,7 @@ from domadapt.config.compose import compose, groups, make, settings
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
 from domadapt.utils.text import inside
-from tests.support import CONF, ran, records, write_csv, write_jsonl, write_texts
+from tests.support import CONF, Command, records, write_csv, write_jsonl, write_texts
 
 FILES = sorted(CONF.rglob("*.yaml"))
 NAMES = [str(path.relative_to(CONF)) for path in FILES]
@@ -131,11 +131,11 @@ def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
     assert {cell.config["data"]["source"]["path"] for cell in found} == {f"{tmp_path}/hotels.jsonl"}
 
 
-def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
+def test_a_copy_of_my_matrix_is_an_experiment(command: Command, tmp_path: Path) -> None:
     """As its comment says: another name in the file, and the folder on the command line."""
     text = (CONF / "experiment" / "my_matrix.yaml").read_text(encoding="utf-8")
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
     given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
-    shown = ran("from domadapt.cli.main import main; main()", *given, cwd=tmp_path)
+    shown, _ = command(*given)
     assert yaml.safe_load(shown)["experiment"] == "hotels"

@@ -114,35 +114,42 @@ def is_a_stock_model(folder: Path, task: str) -> None:
         torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
 
 
+def weightless(folder: Path, *overrides: str) -> dict[str, torch.Tensor]:
+    """The encoder after a run whose methods' losses weigh nothing."""
+    steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
+    cfg = domadapt.compose("train", [*corpora(folder), *overrides, *steady])
+    torch.manual_seed(0)
+    session, _ = build(cfg)
+    encoder = session.encoder
+    support.without_dropout(encoder)
+    for label, own in session.methods.items():
+        more = ("augment", "transform", "final_weights")  # by which it acts even where its losses weigh nothing
+        if any(getattr(type(own), name) is not getattr(Method, name) for name in more):
+            pytest.skip(f"{label} does more than its loss")
+        own.weights = dict.fromkeys(own.weights, 0.0)
+        before = {key: value.clone() for key, value in encoder.state_dict().items()}
+        session.source_only = finished("extraction")
+        with undisturbed():
+            own.prepare()
+        if not all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items()):
+            pytest.skip(f"{label} changes the encoder before training")
+    if session.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
+        pytest.skip("it has hooks in the encoder")
+    validators = list(make_validators(cfg))
+    options, status = read_options(cfg), Status(folder / "run", "key")
+    fit(options, session, Epochs(folder / "run", "key", session, validators, options, status), None)
+    return dict(encoder.state_dict())
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    return weightless(tmp_path_factory.mktemp("plain"))
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -> None:
-    ends = []
-    for name, overrides in (("plain", []), ("weightless", of_yaml(method))):
-        steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
-        cfg = domadapt.compose("train", [*corpora(tmp_path), *overrides, *steady])
-        torch.manual_seed(0)
-        session, _ = build(cfg)
-        support.without_dropout(session.encoder)
-        for label, own in session.methods.items():
-            more = ("augment", "transform", "final_weights")  # by which it acts even where its losses weigh nothing
-            if any(getattr(type(own), name) is not getattr(Method, name) for name in more):
-                pytest.skip(f"{label} does more than its loss")
-            own.weights = dict.fromkeys(own.weights, 0.0)
-            before = {key: value.clone() for key, value in session.encoder.state_dict().items()}
-            session.source_only = finished("extraction")
-            with undisturbed():
-                own.prepare()
-            if not all(torch.equal(value, before[key]) for key, value in session.encoder.state_dict().items()):
-                pytest.skip(f"{label} changes the encoder before training")
-        encoder = session.encoder
-        if session.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
-            pytest.skip("it has hooks in the encoder")
-        validators = list(make_validators(cfg))
-        options, status = read_options(cfg), Status(tmp_path / name, "key")
-        fit(options, session, Epochs(tmp_path / name, "key", session, validators, options, status), None)
-        ends.append(session.encoder.state_dict())
-    for name, tensor in ends[0].items():
-        torch.testing.assert_close(ends[1][name], tensor, msg=name)
+def test_losses_that_weigh_nothing_change_nothing(plain: dict[str, torch.Tensor], tmp_path: Path, method: str) -> None:
+    for name, tensor in weightless(tmp_path, *of_yaml(method)).items():
+        torch.testing.assert_close(tensor, plain[name], msg=name)
 
 
 @pytest.mark.parametrize("at_prediction", ["predicted", "parser"])

@@ -15,8 +15,10 @@ import domadapt
 from domadapt.runs.groups import read_runs
 from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
-from domadapt.training.build import run_config
+from domadapt.training.build import make_validators, run_config
 from domadapt.training.cell import train
+from domadapt.training.epochs import Epochs, resumable
+from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
 from domadapt.utils.files import replace_folder
 from tests import trouble as troubles
@@ -93,17 +95,27 @@ DAMAGES += [(damage, name) for damage in (flip, plant) for name in ("last", "epo
 
 
 @pytest.mark.parametrize(("damage", "name"), DAMAGES)
-def test_a_damaged_checkpoint_is_told_once_and_the_run_starts_over(
-    shared: Path, half: Path, tmp_path: Path, damage: Callable[[Path, Path], None], name: str
+def test_a_damaged_checkpoint_is_told_once_and_nothing_of_it_is_left(
+    shared: Path, half: Path, tmp_path: Path, damage: Callable[[Path, Path], None], name: str, caplog: Any
 ) -> None:
     shutil.copytree(half, tmp_path, dirs_exist_ok=True)
-    damage(tmp_path / "run" / "checkpoint" / f"{name}.safetensors", tmp_path / "mark")
+    cfg, folder = domadapt.compose("train", settings_of(shared)), tmp_path / "run"
+    validators, options, key = [*make_validators(cfg)], read_options(cfg), read_status(folder)["key"]
+    epochs: Any = Epochs(folder / "checkpoint", key, None, validators, options, None)
+    assert resumable(epochs) == 2
+    damage(folder / "checkpoint" / f"{name}.safetensors", tmp_path / "mark")
+    assert resumable(epochs) == 0 and epochs.curve == []
+    [told] = [message for message in caplog.messages if "can't be resumed" in message]
+    assert f"{name}.safetensors" in told and "the run starts over" in told
+    assert not (folder / "checkpoint").exists() and not (tmp_path / "mark").exists()
+
+
+def test_a_run_with_a_damaged_checkpoint_starts_over(shared: Path, half: Path, tmp_path: Path) -> None:
+    shutil.copytree(half, tmp_path, dirs_exist_ok=True)
+    flip(tmp_path / "run" / "checkpoint" / "epoch=1.safetensors", tmp_path)
     assert run(training(shared, tmp_path / "run", f"paths.cache={tmp_path}/cache"), tmp_path / "again") == 0
-    told = [line for line in (tmp_path / "again").read_text().splitlines() if "can't be resumed" in line]
-    assert len(told) == 1
-    assert f"{name}.safetensors" in told[0] and "the run starts over" in told[0]
+    assert (tmp_path / "again").read_text().count("can't be resumed") == 1
     same_run(tmp_path / "run", shared / "whole")
-    assert not (tmp_path / "mark").exists()
 
 
 STOPS = [
