@@ -21,7 +21,8 @@ from domadapt.methods.method import Method
 from domadapt.models import attention, pretrained
 from domadapt.models.encoder import Encoder, freeze
 from domadapt.models.pretrained import as_scores, load_tokenizer
-from domadapt.training.module import AdaptationModule, only_met_rows
+from domadapt.models.vocabulary import only_met_rows
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from tests import support
 from tests.support import FAMILIES, UNREACHABLE, parsed_batch, setting_of, small_encoder, tiny_encoder

@@ -22,12 +22,13 @@ from torch import Tensor
 from domadapt.data.batches import Example, StepLoader
 from domadapt.data.texts import sampled
 from domadapt.methods.session import Session
+from domadapt.models.vocabulary import only_met_rows
 from domadapt.runs.status import Status
 from domadapt.selection.validators import Evidence, Validator, best_epoch
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, trainer_options
-from domadapt.training.module import AdaptationModule, only_met_rows
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 from domadapt.utils.runtime import random_state, set_random_state
