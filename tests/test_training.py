@@ -15,10 +15,12 @@ from domadapt.training.distributed import settings_of_torch
 from tests.support import corpora, finished, records, trained, write_jsonl
 
 
-def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = trained(tmp_path, "run")
     (tmp_path / "run" / "predictions.jsonl").unlink()
-    assert trained(tmp_path, "run") == first
+    with caplog.at_level("INFO"):
+        assert trained(tmp_path, "run") == first
+    assert "to force it, move this folder, which may hold labels of yours" in caplog.text
     assert not (tmp_path / "run" / "predictions.jsonl").exists()
     with pytest.raises(ValueError, match="holds the results of another run"):
         trained(tmp_path, "run", "seed=2")

@@ -80,7 +80,7 @@ def finished(folder: Path, key: str) -> dict[str, Any] | None:
     metrics = read_results(folder, key)
     if metrics is None or read_status(folder):
         return None
-    log.info("%s is finished: not run again (to force it, delete this folder)", folder)
+    log.info("%s is finished: not run again (to force it, move this folder, which may hold labels of yours)", folder)
     return metrics
 
 
