@@ -366,4 +366,7 @@ def _spans_of_records(
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"} or {"text": "the fan", "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type, or text and type alone", fix)
-    return tuple(spans)
+    once = dict.fromkeys(spans)
+    if again := len(spans) - len(once):  # as of a text that stands twice in a table of spans
+        counted["span given twice, once kept"] += again
+    return tuple(once)

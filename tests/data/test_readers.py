@@ -142,9 +142,12 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
         "a.csv", "text,start,end,type\nA lens.,2.0,6.0,a\nA lens.,0,1,b\nSharp.,,,\n", [["lens", "A"], []], {}),
     "spans of a spreadsheet, sorted by type": (
         "a.csv", "text,start,end,type\nA lens.,0,1,a\nSharp.,0,5,a\nA lens.,2,6,b\n", [["A", "lens"], ["Sharp"]], {}),
+    "spans of a spreadsheet that has a text twice": (
+        "a.csv", "text,start,end,type\nSharp.,0,5,a\nDull.,,,\nSharp.,0,5,a\n", [["Sharp"], []],
+        {"span given twice, once kept": 1}),
     "spans of a sorted DataFrame": (
         "a.jsonl",
-        "".join(line(id=t, text=t, start=0, end=end, type="a") for t, end in (("Sharp.", 5), ("A lens.", 6)) * 2),
+        "".join(line(id=t, text=t, start=0, end=e, type=k) for k in "ab" for t, e in (("Sharp.", 5), ("A lens.", 6))),
         [["Sharp"] * 2, ["A lens"] * 2], {}),
     "a header that quotes the other delimiter": (
         "a.csv", 'text;"Good, or not, or what?";label\nSharp.;"a, b";good\n', ["good"],
