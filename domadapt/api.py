@@ -24,7 +24,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
 
-    given = starting_from([*overrides, *(f"{k}={v}" for k, v in settings.items())])
+    given = starting_from([*overrides, *_words(settings)])
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     paths: dict[str, str | Path] = {}
     if sides:
@@ -50,13 +50,20 @@ def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: A
     """
     from domadapt.config.overrides import file_names, quoted
 
-    given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
+    given = [*overrides, *_words(settings)]
     named = {word.partition("=")[0] for word in given} & {"paths.run", "paths.runs"}
     if isinstance(target, str | Path) and not named:
         given.insert(0, f"paths.run={quoted(str(Path(target).with_suffix('')) + '_adapted')}")
     if isinstance(source, str | Path) and isinstance(target, str | Path):
         given = [*(f"data.{side}.name={name}" for side, name in file_names(str(source), str(target)).items()), *given]
     return train(["adaptation=recipe", *given], source, target)
+
+
+def _words(settings: dict[str, Any]) -> Iterator[str]:
+    """Keyword arguments as overrides; ``model=None`` goes on from none."""
+    for name, value in settings.items():
+        if (name, value) != ("model", None):
+            yield f"{name}={'null' if value is None else value}"
 
 
 def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:

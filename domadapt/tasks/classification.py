@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from domadapt.config.overrides import one_of
 from domadapt.data.records import Record
 from domadapt.tasks.rows import Predicted, rows_of
-from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, class_scores, tempered
+from domadapt.tasks.task import (
+    Prediction,
+    Scores,
+    Targets,
+    Task,
+    annotated,
+    check_annotated,
+    check_known,
+    class_scores,
+    tempered,
+)
 from domadapt.utils.pairs import are_pairs
 
 if TYPE_CHECKING:  # labels are checked before torch is loaded
@@ -56,11 +66,7 @@ class Classification(Task):
 
     def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
         """Records with a label: some formats have texts without one, such as reviews of three stars."""
-        labelled = tuple(r for r in records if r.label is not None)
-        if labelled and len(labelled) < len(records):  # none at all is an error, told by check
-            warnings["record without a label, left out"] += len(records) - len(labelled)
-            return labelled
-        return records
+        return annotated(records, "label", "record without a label, left out", warnings)
 
     def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
         return {"labels": [self.labels.index(str(r.label)) for r in records]}

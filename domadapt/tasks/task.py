@@ -165,6 +165,14 @@ def check_annotated(record: Record, field: str, value: object, task: str) -> Non
         raise DataError(_place(record), field, MISSING, f"a value on each record, for task={task}", fix)
 
 
+def annotated(records: tuple[Record, ...], field: str, why: str, warnings: Counter[str]) -> tuple[Record, ...]:
+    """Records that have a field; the others are counted. If none has it all come back: an error, told by check."""
+    having = tuple(record for record in records if getattr(record, field) is not None)
+    if having and len(having) < len(records):
+        warnings[why] += len(records) - len(having)
+    return having or records
+
+
 def _place(record: Record) -> Location:
     return record.where or Location(f"record {record.id} of {record.domain}")
 

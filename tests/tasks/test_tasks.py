@@ -1,6 +1,7 @@
 """Tasks: scores counted by hand, decoding against every sequence, the same through saved models."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -185,3 +186,11 @@ def test_a_saved_model_decodes_by_what_its_source_had_and_is_calibrated(tmp_path
         found += [p.confidence for p in predictions]
     assert spans[0] == spans[1] == spans[2]
     assert all(a > b > c for a, b, c in zip(*[sure[t] for t in sorted(sure)], strict=True))
+
+
+def test_what_nobody_annotated_is_left_out_and_counted() -> None:
+    for task, field, other in ((SPANS(), "spans", "label"), (LABELS(), "label", "spans")):
+        one, none = (Record("1", "d", "So.", **{field: given}) for given in (() if field == "spans" else "good", None))
+        beside, warnings = Record("2", "d", "So.", **{other: () if other == "spans" else "good"}), Counter[str]()
+        assert task.usable((one, none, beside), warnings) == (one,) and [*warnings.values()] == [2]
+        assert task.usable((none, beside), warnings) == (none, beside)  # that none is annotated is told by check
