@@ -74,13 +74,14 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def audit(overrides: Sequence[str] = ()) -> Any:
-    """Look for what is wrong with corpora: ``audit(["data=aspect_opinion", "data.pair=laptops_to_device"])``.
+    """Look for what is wrong with corpora: ``audit(["labelled.csv", "new_domain.txt"])``, or settings of other data.
 
     Gives the :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
     from domadapt.cli.verbs import audited
+    from domadapt.config.overrides import positional
 
-    return audited(asked(compose("audit", overrides)))
+    return audited(asked(compose("audit", positional("audit", overrides))))
 
 
 def parse(

@@ -121,6 +121,8 @@ def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     assert "terms" not in {f.kind for f in labels.findings}
     assert [any("Cramér" in f.text for f in found.findings) for found in (labels, spans)] == [True, False]
     assert not (tmp_path / "audit.json").exists()
+    two = [f"{tmp_path}/data.{side}.path.jsonl" for side in ("source", "target")]
+    assert 32 in domadapt.audit([*two, "task=classification"]).parts.values()
 
 
 def test_texts_without_a_label_among_labelled_ones_are_told_and_left_out(tmp_path: Path, command: Command) -> None:
