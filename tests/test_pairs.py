@@ -80,7 +80,7 @@ def test_pieces_and_words_of_a_pair_stay_on_their_side(pairs: list[tuple[str, st
 def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
     pair, *_ = given = list(unlabelled([ASKED[0], *ASKED[0]]))
     both, one, other = SpacyParser().parse(given)
-    [(_, written)] = read_conllu(conllu(pair, both), "out.conllu")
+    [(_, written)] = read_conllu(conllu(pair.id, pair.text, both), "out.conllu")
     assert both.relations == one.relations + other.relations and written.words.tolist() == both.words.tolist()
     assert both.heads.tolist() == [*one.heads.tolist(), *(other.heads + len(one.heads)).tolist()]
 
