@@ -81,7 +81,8 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     from domadapt.cli.verbs import audited
     from domadapt.config.overrides import positional
 
-    return audited(asked(compose("audit", positional("audit", overrides))))
+    given = overrides if isinstance(overrides, str) else positional("audit", overrides)  # the former is refused
+    return audited(asked(compose("audit", given)))
 
 
 def parse(
