@@ -337,7 +337,7 @@ def test_a_path_below_home_is_found_whatever_the_shell_does(monkeypatch: pytest.
     monkeypatch.setenv("HOME", "/home/me (1)")
     typed = ["train", "source.path=~/a.csv", "data.target.test_path=~/b.csv", "paths.run=~/x", "seed=1"]
     _, arguments, words = cli.in_words_of_hydra("train", typed)
-    assert arguments[1] == "source.path=/home/me (1)/a.csv"
+    assert arguments[1] == "source.path=~/a.csv"  # as it was typed: results quote no one's home
     paths = ["data.source.path='/home/me (1)/a.csv'", "data.target.test_path='/home/me (1)/b.csv'"]
     assert words == [*paths, "paths.run='/home/me (1)/x'", "seed=1"]
     _, _, words = cli.in_words_of_hydra("predict", ["predict", "model=~/m", "text=~/ is a home", "input=a~/b"])

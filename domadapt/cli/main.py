@@ -141,7 +141,6 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     from domadapt.utils.redact import hidden
 
     words.check_utf8(arguments)
-    arguments = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", one) for one in arguments]
     free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
     arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
     if verb == "adapt":
@@ -154,6 +153,7 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *pipe_to_file(words.positional(verb, arguments[1:]))]
     typed = words.positional(verb, arguments[1:])
+    typed = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", one) for one in typed]  # not in what is quoted
     words.check_words(verb, typed)
     if verb == "train":
         from domadapt.inference.description import starting_from

@@ -74,7 +74,7 @@ class Exported:
             try:
                 from domadapt.inference.onnx_model import OnnxModel
             except ImportError:
-                raise ImportError(f"{self.folder}: needs onnxruntime: pip install 'domadapt[onnx]'") from None
+                raise ValueError(f"{self.folder}: needs onnxruntime: pip install 'domadapt[onnx]'") from None
             return OnnxModel(self.folder)
         from domadapt.inference.export import pipeline_like, quietly
         from domadapt.models.pretrained import load_model, load_tokenizer

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,9 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tiny_run", "format"), [*zip(TASKS, ("onnx", "onnx-int8"))], indirect=["tiny_run"])
-def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format: str, command: Command) -> None:
+def test_onnxruntime_alone_says_the_same(
+    tiny_run: Path, tmp_path: Path, format: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     told = export(tiny_run, tmp_path / "out", format, TEXTS[:2])
@@ -181,6 +184,10 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     scored_as_its_own(tmp_path, found, command)
     verb = "import sys; sys.argv[1:] = ['predict', 'model=out', 'text=Sharp.']"
     ran(f"{verb}; from domadapt.cli.main import main; main(); assert 'torch' not in sys.modules", cwd=tmp_path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # not installed
+    monkeypatch.delitem(sys.modules, "domadapt.inference.onnx_model", raising=False)
+    told = command("predict", "model=out", "text=Sharp.", code=2)[1]
+    assert told.endswith("out: needs onnxruntime: pip install 'domadapt[onnx]'\n")
     assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}
 
 
