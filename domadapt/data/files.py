@@ -32,9 +32,9 @@ NAMED: Final = {  # how a user names a column
     "label": "name another with source.label= or target.label=, and to score with label=",
     "id": "name another with source.id= or target.id=",
 }
-# Where spaCy, doccano and Prodigy write spans: lists of [start, end, type], or objects.
+# Where spaCy, doccano, Prodigy and Label Studio (JSON-MIN) write spans: lists of [start, end, type], or objects.
 SPANS: Final = ("spans", "entities", "ents", "label", "labels")
-ENDS: Final = (("start", "start_offset"), ("end", "end_offset"), ("type", "label"))
+ENDS: Final = (("start", "start_offset"), ("end", "end_offset"), ("type", "label", "labels"))
 # Tab, line feed and CRLF are ordinary; a carriage return alone, C0 and C1 are remains of some other format.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
@@ -312,7 +312,7 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
         if column is not None:
             taken[name] = column
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
-            close = get_close_matches(wanted[0], fields, n=1)
+            close = get_close_matches(wanted[0], [one for one in fields if not isinstance(fields[one], dict)], n=1)
             fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
             raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     read = {taken.get("text_pair"): "text_pair", taken.get("text", "text"): "text"}  # columns that a model sees
@@ -322,6 +322,21 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
     ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
     others = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
     return {name: fields[name] for name in others} | {name: fields[column] for name, column in taken.items()}
+
+
+def unfolded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields, and those of objects in them: ``source.text=review.body`` names one.
+
+    >>> unfolded({"review": {"body": "Sharp."}, "stars": 5})
+    {'review': {'body': 'Sharp.'}, 'stars': 5, 'review.body': 'Sharp.'}
+    """
+    flat, names = dict(fields), [*fields]
+    for name in names:  # which grows
+        if isinstance(flat[name], dict):
+            inner = {path: value for key, value in flat[name].items() if (path := f"{name}.{key}") not in flat}
+            flat |= inner
+            names += inner
+    return flat
 
 
 def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
@@ -367,6 +382,7 @@ def _span(item: Any) -> Any:
         return dict(zip(("start", "end", "type"), item, strict=True))
     if isinstance(item, dict):
         given = [next((item[name] for name in names if name in item), None) for names in ENDS]
+        given[2] = given[2][0] if isinstance(given[2], list) and len(given[2]) == 1 else given[2]  # of Label Studio
         more = {name: item[name] for name in ("text", "confidence") if name in item}
         if None not in given:  # as predict writes them: the text is compared with the offsets
             return {**dict(zip(("start", "end", "type"), given, strict=True)), **more}

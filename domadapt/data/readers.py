@@ -218,9 +218,13 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
     if isinstance(decoded, list) and [type(part) for part in decoded] == [str, dict]:
         decoded = {"text": decoded[0], **decoded[1]}
     if isinstance(decoded, dict):
-        fields = renamed(decoded, file.columns, file.where(line))
+        if {"data", "annotations"} <= decoded.keys() and "text" not in decoded:
+            fix = "export it from Label Studio as JSON-MIN, or spans as CoNLL"
+            raise file.error(line, "list of fields", ", ".join(decoded), "a field text", fix)
+        unfolded = files.unfolded(decoded)
+        fields = renamed(unfolded if file.columns else decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():
-            raise file.error(line, "list of fields", ", ".join(decoded), "a field text", files.NAMED["text"])
+            raise file.error(line, "list of fields", ", ".join(unfolded), "a field text", files.NAMED["text"])
         if "_input_hash" in decoded and decoded.get("answer") in UNACCEPTED:
             file.warnings["Prodigy's answer is reject or ignore: read without labels"] += 1
             fields = {name: value for name, value in fields.items() if name not in files.SPANS}
@@ -238,17 +242,18 @@ def delimited(file: OpenedFile) -> Records:
     With ``start``, ``end`` and ``type``, and no ``label``, each row is a span, as `predict` writes it; a text without
     spans has one row, with blanks.
     """
-    header_line = file.text.split("\n", 1)[0]
+    marked = bool(_SEP.match(file.text))
+    header_line = file.text.split("\n", 2)[marked]
     columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
     header = _header(file.text[:HEAD])
     if "text" not in header and "text" not in columns:
-        raise file.error(1, "header", header_line, "a column text", files.NAMED["text"])
+        raise file.error(1 + marked, "header", header_line, "a column text", files.NAMED["text"])
     if max(Counter(filter(None, header)).values(), default=0) > 1:
-        raise file.error(1, "header", header_line, "each column once", "rename one of the two")
+        raise file.error(1 + marked, "header", header_line, "each column once", "rename one of the two")
     of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}
 
     def cells() -> Iterator[tuple[int, dict[str, str], dict[str, Any]]]:
-        for line, row in _rows(file, _delimiter(file.text[:HEAD])):
+        for line, row in _rows(file, header_line, marked):
             if not row:
                 file.warnings["blank line, skipped"] += 1
                 continue
@@ -257,7 +262,7 @@ def delimited(file: OpenedFile) -> Records:
                 fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
                 raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
             own = dict(zip(header, row, strict=True))
-            yield line, own, renamed(own, columns, file.where(1))
+            yield line, own, renamed(own, columns, file.where(1 + marked))
 
     for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
         line, _, fields = rows[0]
@@ -297,13 +302,18 @@ def _is_delimited(head: str) -> bool:
     return len(header) > 1 and "text" in header
 
 
+_SEP: Final = re.compile(r'\Asep=([^\w\s"]|\t)\n')  # Excel's own first line, which says what parts cells
+
+
 def _delimiter(head: str) -> str:
+    if said := _SEP.match(head):
+        return said[1]
     first = re.sub('"[^"]*"', "", head).split("\n", 1)[0]  # what is quoted parts nothing: "Good, or bad?";"Stars"
     return max("\t,;|", key=first.count)
 
 
 def _header(head: str) -> list[str]:
-    delimiter, lines = _delimiter(head), head.split("\n")
+    delimiter, lines = _delimiter(head), _SEP.sub("", head).split("\n")
     try:  # a name may go over several lines, in quotes
         names = next(csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error:  # told of the row that it is
@@ -315,15 +325,16 @@ def _name(column: str) -> str:
     return " ".join(column.lower().split())
 
 
-def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(file: OpenedFile, header_line: str, marked: bool) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is shorter than some documents
     lines = (f"{content}\n" for _, content in file.lines())
-    line = 1
+    delimiter, line = _delimiter(file.text[:HEAD]), 1 + marked
     try:
-        names = next(csv.reader([file.text.split("\n", 1)[0]], delimiter=delimiter), [])
+        names = next(csv.reader([header_line], delimiter=delimiter), [])
         spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow
         rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
-        next(rows)
+        for _ in range(1 + marked):
+            next(rows)
         line = rows.line_num + 1
         for row in rows:
             yield line, row

@@ -41,6 +41,7 @@ OF_TOOLS: dict[str, dict[str, Any]] = {  # beside the text
     "spaCy, for training": {"entities": [[4, 7, "aspect"]]},
     "spaCy, to_json": {"ents": [{**AT, "label": "aspect"}], "tokens": [{"id": 0, "start": 0, "end": 3}]},
     "prodigy": {"spans": [{**AT, "label": "aspect"}], "answer": "accept", "_input_hash": 5},
+    "Label Studio, JSON-MIN": {"label": [{**AT, "text": "fan", "labels": ["aspect"]}], "annotator": 1},
     "a row a span": {"start": 4.0, "end": 7.0, "type": "aspect", "span": "fan"},
 }
 
@@ -363,6 +364,11 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
     with pytest.raises(ValueError, match="parse or export, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())
+    path = write_jsonl(tmp_path / "b.jsonl", [{"review": {"body": "Fast."}, "by": {"mood": None}}])
+    columns = {"text": ("review.body",), "label": ("by.mood",)}
+    assert [record.text for record in read(path, domain="a", columns=columns).records] == ["Fast."]
+    with pytest.raises(DataError, match="expected a column 'review.text'; did you mean 'review.body'?"):
+        read(path, domain="a", columns={"text": ("review.text",)})
     (tmp_path / "a.txt").write_text("review\nFast.\n")
     with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
         open_texts(tmp_path / "a.txt", None, Counter(), ["review"])

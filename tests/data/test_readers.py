@@ -123,6 +123,8 @@ ROWS = "text\tscore\tlabel\na, b\t1\tx\u2028y\n\nc\t2\t\n"
 READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] = {
     "CSV": (*GOOD["delimited"], ["positive", None], {}),
     "TSV": ("b.tsv", ROWS, ["x\u2028y", None], {"unknown field 'score', ignored": 2, "blank line, skipped": 1}),
+    "what Excel says of cells": (
+        "a.csv", 'sep=;\ntext;label\nSharp, so.;good\n"Dull;\nodd";bad\n', ["good", "bad"], {}),
     "numbers of a spreadsheet": (
         "a.csv", "text,label\nsharp,1.0\ndull,0\nodd,1.5\n", ["1", "0", "1.5"], {"label N.0, read as N": 1}),
     "one other domain": ("a.jsonl", line(domain="lens", label="x"), ["x"], {}),
@@ -273,7 +275,11 @@ a.txt b'sharp\ncaf\xe9 au lait\n'
 a.txt b'\xff\xfes\x00h\x00a\x00r\x00p\x00'
   -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
 a.txt b'\xff\xfe\x4e\x7e\x0a\x00\x4e\x7e' -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv
-a.jsonl '{"review": {"body": "a"}, "stars": {"value": 1}}' -> 1: list of fields is 'review, stars'; expected a field
+a.jsonl '{"review": {"body": "a"}, "stars": 1}' -> 1: list of fields is 'review, stars, review.body'; expected a field
+a.json '[{"id": 1, "data": {"text": "a"}, "annotations": [{"result": []}]}]'
+  -> 1: list of fields is 'id, data, annotations'; expected a field text; export it from Label Studio as JSON-MIN, or
+a.csv 'sep=;\ntext;label\nok;x\nsharp;light;y\n' -> 4: row of 3 fields is ['sharp', 'light', 'y']; expected 2 fields,
+a.csv 'sep=;\nreview;label\nok;x\n' -> 2: header is 'review;label'; expected a column text; say which
 a.xlsx b'PK\x03\x04\x14\x00\x06\x00'
   -> -: file is an Excel or zip file; expected UTF-8 text; save the sheet as CSV, or unpack it
 a.pdf b'%PDF-1.7\n%\xe2\xe3' -> -: file is a PDF file; expected UTF-8 text; save its text as a .txt file
