@@ -440,6 +440,7 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
     assert json.loads(out)["label"] is None
     for wrong, told in (
         ("threshold={nice: 0.5}", "threshold.nice: the model has no such label or type; expected one of"),
+        ("threshold={nice, so: 0.5}", "threshold.nice, so: the model has no such label or type; expected one of"),
         ("threshold=60", "threshold=60: expected a number from 0 to 1"),
         ("trust_code=no", "trust_code=no: expected true or false"),  # a word to Hydra, and words are true to Python
     ):

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,8 @@ from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record, Span
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
-from domadapt.reporting.target_card import as_lines
-from domadapt.runs.target_card import ChangedWords, Kind, TargetCard, read_card
+from domadapt.reporting.target_card import as_lines, as_markdown
+from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task, span_row
@@ -207,17 +208,21 @@ def test_of_two_networks_one_tells_what_the_texts_are_like(
     assert caplog.text.count("audit: copies of texts") == 1
 
 
-def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
+def test_a_card_keeps_strangers_text_harmless_and_short(tmp_path: Path) -> None:
     about = {"source": "a", "target": "b\x1b[2J", "task": "extraction", "backbone": "x", "method": "m"}
     counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
     rest: dict[str, Any] = {"samples": (), "seed": 1, "headline": "span_f1"}
     rest |= {"kinds": (Kind("a", 1, 1, (("so " * 99, 1),)),), "changes": (ChangedWords("a", "so " * 99, 0, 3),)}
     rest |= {"questions": ("of type \x1b?",), "answer": "domadapt guide model={run}", "folder": 'say "so"\'s'}
+    rest |= {"warnings": (CardWarning("odd", "domadapt compare {source_only} {run}"),)}
     card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
     found = as_lines(card)
     assert f"domadapt.load({json.dumps(card.model)}).predict(" in found
     assert f"domadapt guide model={shlex.quote(card.folder)}" in found
     assert "\x1b" not in found and 2 * 13 <= found.count("so ") < 2 * 15 and found.count("…") == 2
+    assert "compare" not in found + as_markdown(card), "somebody has deleted the source-only model"
+    (tmp_path / "source_only" / "model").mkdir(parents=True)
+    assert f"compare {tmp_path}/source_only {tmp_path}" in as_lines(replace(card, folder=str(tmp_path)))
 
 
 def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,16 +320,19 @@ def test_a_file_that_a_run_has_learned_from_is_known_whatever_it_was_to_the_run(
     [data, method], file = [{"source": {}, "target": {}}, "source_only"], write_jsonl(tmp_path / "a", records("a", 2))
     own: dict[str, Any] = {"data": data, "train_on": "source", "adaptation": {}, "backbone": {"name": "minilm"}}
     labels, tested = {"external_labels": {"path": str(file)}}, {**data, "target": {"test_path": str(file)}}
+    here = {**data, "source": {"path": "a"}}
     runs = {
         "before": (own | {"adaptation": labels}, method),
         "after": (own | {"backbone": {"name": f"{tmp_path}/before/model/encoder"}}, method),
+        "elsewhere": (own | {"data": here}, method),  # called in the folder above
+        "and after": (own | {"backbone": {"name": "elsewhere/model/encoder"}}, method),
         "tested": (own | {"data": tested}, method),
         "oracle": (own | {"data": tested}, f"{method}+oracle_selection"),
     }
     for name, (config, called) in runs.items():
         metrics = {"config": config, "method": called, "counts": {"target_labels": 0}}
         write_jsonl(tmp_path / name / "metrics.json", [metrics])
-    assert [name for name in runs if _learned_from(tmp_path / name, file)] == ["before", "after", "oracle"]
+    assert [name for name in runs if not _learned_from(tmp_path / name, file)] == ["tested"]
 
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
@@ -481,6 +489,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     assert adapter.score(TEXTS, y) == pytest.approx(micro, abs=0.25)  # the mean over two types, of the same spans
     with pytest.raises(ValueError, match="finds spans"):
         adapter.predict_proba(TEXTS)
+    with pytest.raises(ValueError, match=f"X has {len(TEXTS)} texts and y 1 entries: expected as many of both"):
+        adapter.score(TEXTS, y[:1])
     with pytest.raises(ValueError, match=r"^y\[1\] is 'good': expected a list of \(start, end, type\)"):
         adapter.fit(TEXTS[:2], [[], "good"], target=TARGET)
 

@@ -106,19 +106,25 @@ def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
 
 
 def _learned_from(run: Path, path: Path) -> bool:
-    """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given."""
+    """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given.
+
+    It names files as seen from where it was called: from here, or from a folder above its own.
+    """
     try:
         metrics = load(run / "metrics.json")
         config, oracle = metrics["config"], metrics["method"].endswith(ORACLE)
         sides = {config["train_on"], *(["target"] if metrics["counts"]["target_labels"] else [])}
         given = [{name: config["data"][side].get(name) for name in LABELS} for side in sides]
         given += [{"path": config["data"]["target"].get("test_path")}] * oracle
-        files = [*files_named([*given, (config["adaptation"] or {}).get("external_labels")])]
+        named = [*given, (config["adaptation"] or {}).get("external_labels")]
+        bases = [Path(), *run.absolute().parents]
+        files = {file for base in bases for file in files_named(named, base=base)}
         encoder = Path(str(config["backbone"].get("name")))
     except (ValueError, KeyError, TypeError, AttributeError):  # none of ours, or a corpus of research
         return False
-    before = encoder.parent.parent if encoder.name == "encoder" else None  # the run that this one went on from
-    return any(filecmp.cmp(one, path, shallow=False) for one in files) or bool(before and _learned_from(before, path))
+    # The run that this one went on from, if it did.
+    before = {base / encoder.parent.parent for base in bases} if encoder.name == "encoder" else set[Path]()
+    return any(filecmp.cmp(one, path, shallow=False) for one in files) or any(_learned_from(b, path) for b in before)
 
 
 def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]:

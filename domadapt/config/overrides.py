@@ -85,14 +85,14 @@ def readable(argument: str) -> str:
 
     >>> readable("source.label=Qualité"), readable("terms=[größe, it]"), readable("paths.run='é'"), readable("seed=1")
     ("source.label='Qualité'", "terms=['größe','it']", "paths.run='é'", 'seed=1')
-    >>> readable("paths.run=data (2)/it's"), readable("threshold={größe: 0.5}")  # no such keys of a mapping in Hydra
-    ("paths.run='data (2)/it\\\\'s'", "threshold='{größe: 0.5}'")
+    >>> readable("paths.run=data (2)/it's"), readable("threshold={so, so: 0.5}")  # no such keys of a mapping in Hydra
+    ("paths.run='data (2)/it\\\\'s'", "threshold='{so, so: 0.5}'")
     """
     name, sign, value = argument.partition("=")
-    path = name.startswith("paths.") and OF_PATHS.search(value)
-    if "${" in value or value[:1] in ("'", '"') or not (path or UNREAD.search(value)):
+    whole = (name.startswith("paths.") and OF_PATHS.search(value)) or (name == "threshold" and value[:1] == "{")
+    if "${" in value or value[:1] in ("'", '"') or not (whole or UNREAD.search(value)):
         return argument
-    if path or name == "threshold" or not re.search(r"""[][{}'",]""", value):
+    if whole or not re.search(r"""[][{}'",]""", value):
         return name + sign + quoted(value)
     nested = re.search(r"""[][{}'"]""", value[1:-1])
     return argument if nested or not _is_list(value) else name + sign + _list(value)

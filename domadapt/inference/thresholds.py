@@ -1,6 +1,7 @@
 """Thresholds: labels and spans below a confidence are left out; held-out source texts tell what that costs."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,13 +38,14 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
 
     >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
-    >>> least("{größe: 0.6}", ["größe", "hof"])
-    {'größe': 0.6, 'hof': 0.0}
+    >>> least("{größe, tief: 0.6, 'hof': 0.4}", ["größe, tief", "hof"])
+    {'größe, tief': 0.6, 'hof': 0.4}
     """
     if isinstance(threshold, str) and threshold[:1] == "{":  # its names have letters that Hydra can't read
-        items = (item.rpartition(":") for item in threshold[1:-1].split(","))
+        lines = re.sub(r"(:\s*[\d.e-]+\s*)(,|$)", r"\1\n", threshold[1:-1]).splitlines()  # a name may have commas
+        items = ((name.strip(), value) for name, _, value in (line.rpartition(":") for line in lines))
         with suppress(ValueError):
-            threshold = {name.strip(): float(value) for name, _, value in items}
+            threshold = {name if name in names else name.strip("'\""): float(value) for name, value in items}
     each = threshold if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
     given = {str(name): value for name, value in each.items()}
     for name, value in given.items():

@@ -50,7 +50,7 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
         lines.extend(["", f"  {counted(len(card.warnings), 'warning')}{ranked}:"])
     for rank, warning in enumerate(card.warnings, 1):
         add(warning.text, f"  {rank} ", "    ")
-        lines.extend([f"      {_command(card, warning.command)}"] if warning.command else [])
+        lines.extend([f"      {command}"] if (command := _command(card, warning.command)) else [])
     if card.questions:
         lines.extend(["", f"  {ASKED}:"])
         for rank, question in enumerate(card.questions, 1):
@@ -78,6 +78,8 @@ def as_blocks(card: TargetCard) -> Iterator[Block]:
 
 
 def _command(card: TargetCard, command: str) -> str:
+    if "{source_only}" in command and not Path(card.before, "model").is_dir():  # deleted since
+        return ""
     return command.replace("{run}", shlex.quote(card.folder)).replace("{source_only}", shlex.quote(card.before))
 
 

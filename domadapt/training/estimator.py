@@ -51,9 +51,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Train one run; ``target`` are texts of the target domain, without labels."""
         if target is None:
             raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
-        texts, given = [one.text for one in unlabelled(X)], list(y)
-        if len(texts) != len(given):
-            raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
+        texts, given = _as_many(X, y)
         if self.task == "classification":
             none = (missing(label) or _name(label) in {"", *NO_LABEL} for label in given)
             if (lost := next((i for i, absent in enumerate(none) if absent), -1)) >= 0:
@@ -96,10 +94,10 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
-        model, texts = self._fitted(), [one.text for one in unlabelled(X)]
+        model, (texts, given) = self._fitted(), _as_many(X, y)
         task = model.session.task
         records = []
-        for text, one in zip(texts, y, strict=True):
+        for text, one in zip(texts, given, strict=True):
             label = _name(one) if self.task == "classification" else None
             spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in one) if label is None else None
             records.append(Record("", "source", text, label=label, spans=spans))
@@ -109,6 +107,13 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if not hasattr(self, "model_"):
             raise NotFittedError("this DomainAdapter has not been fitted: call fit(X, y, target=texts) first")
         return self.model_
+
+
+def _as_many(X: Iterable[str], y: Iterable[Any]) -> tuple[list[str], list[Any]]:
+    texts, given = [one.text for one in unlabelled(X)], list(y)
+    if len(texts) != len(given):
+        raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
+    return texts, given
 
 
 def _name(label: Any) -> str:
