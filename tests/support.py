@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,8 +28,7 @@ from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group, typed
 from domadapt.runs.status import Status
-from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, SpacyParser, Text
+from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
@@ -328,34 +327,6 @@ def write_texts(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     """Texts alone, a line each."""
     path.write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
     return path
-
-
-def word_ranges(text: str) -> np.ndarray:
-    """Where the words of a text stand that single spaces part."""
-    sizes = np.array([len(word) for word in text.split(" ")])
-    ends = np.cumsum(sizes + 1) - 1
-    return np.stack([ends - sizes, ends], axis=1)
-
-
-def chain(text: Text) -> Parse:
-    """Each word between single spaces depends on the one before it."""
-    words = word_ranges(text.text)
-    return Parse(words, np.maximum(np.arange(len(words)) - 1, 0), ("dep",) * len(words), ("X",) * len(words))
-
-
-class MadeParser:
-    """Its parses are what a function makes of a text; counts what it parsed."""
-
-    def __init__(self, parse_of: Callable[[Text], Parse] = chain, name: str = "made") -> None:
-        self.parse_of, self.name, self.seen = parse_of, name, 0
-
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        for text in texts:
-            self.seen += 1
-            yield self.parse_of(text)
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        return (parse.words for parse in self.parse(texts))
 
 
 class StoppedAt(Status):

@@ -36,7 +36,6 @@ def light(code: str, given: Sequence[str], *heavy: str, ends: int = 0, **how: An
 
 def test_help_and_loading_import_nothing_heavy() -> None:
     assert "domadapt VERB" in light(COMMAND, ["--help"], "torch", "transformers", "spacy", "hydra", "numpy").stdout
-    light("import domadapt; domadapt.load", [], "pytorch_lightning", "sklearn", "spacy")
     predict = ["predict", f"model={finished('classification')}", "text=Sharp."]
     assert '"label"' in light(COMMAND, predict, "pytorch_lightning", "sklearn", "spacy").stdout
 

@@ -154,7 +154,8 @@ SAID = {
     "compare": ("a: hotel_adapted/source_only", "of 430 texts are labelled differently"),
     "report": ("report.html",),
 }
-QUICK = ["backbone=tiny_random", "trainer.epochs=1", "trainer.extra_epochs=0", "trainer.min_steps=0"]
+TINY = "backbone=tiny_random"
+QUICK = [TINY, "trainer.epochs=1", "trainer.extra_epochs=0", "trainer.min_steps=0"]
 
 
 def printed(cell: Any) -> str:
@@ -173,12 +174,15 @@ def test_the_notebook_is_kept_with_outputs_and_its_links_lead_to_pages() -> None
 
 
 def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a network that takes seconds, and learns as fast: what is kept was printed by the real one."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     for name in ("TMPDIR", "HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(name, str(tmp_path / name))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    written, small = NOTEBOOK.read_text(encoding="utf-8"), f'quick = [\\"{TINY}\\", \\"trainer.learning_rate=0.01\\", '
+    assert written.count("quick = [") == 1
+    notebook = nbformat.reads(written.replace("quick = [", small), as_version=4)
     here = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, kernel_name="python3", resources=here).execute()
     for cell, phrases in zip([c for c in notebook.cells if c.cell_type == "code"], PRINTED, strict=True):

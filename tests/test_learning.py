@@ -11,7 +11,8 @@ import domadapt
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.controls import random_heads
 from domadapt.syntax.parser import Parse
-from tests.support import trained, word_ranges, write_jsonl
+from tests.parsers import word_ranges
+from tests.support import trained, write_jsonl
 
 # Of corpora() in tests/support with seed 1, in float32 on one thread: what the seeding bug of old would have moved.
 PINNED = [1.5701, 1.5480]

@@ -69,7 +69,7 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(problem: list[
 def test_losses_of_methods_agree_within_a_hundredth(problem: list[str], tmp_path: Path) -> None:
     # Their means are over other things than words: a share's part of them is as good as its part of the pieces.
     one, _ = fitted(problem, tmp_path / "one", *LISA)
-    two, _ = fitted(problem, tmp_path / "two", *LISA, "trainer.devices=2")
+    two, _ = fitted(problem, tmp_path / "two", *LISA, "trainer.devices=2", "trainer.strategy=ddp_fork")
     for name in ("task", "lisa/head", "total"):
         assert losses(two, name) == pytest.approx(losses(one, name), rel=0.01)
 

@@ -57,6 +57,21 @@ def run(arguments: list[str], log: Path, *troubles: Trouble) -> int:
     return join(start(arguments, log, *troubles))
 
 
+def loads_none_of(packages: list[str], overrides: list[str]) -> bool:
+    """Whether a training run, and what it imports, leaves these packages alone."""
+    process = CONTEXT.Process(target=_train_without, args=(packages, overrides))
+    process.start()
+    STARTED.append(process)
+    return join(process) == 0
+
+
+def _train_without(packages: list[str], overrides: list[str]) -> None:
+    import domadapt
+
+    domadapt.train(overrides)
+    assert not (loaded := {*packages} & {*sys.modules}), loaded
+
+
 def end_all() -> None:
     """Kill what a failed test has left behind, stopped perhaps."""
     while STARTED:

@@ -14,7 +14,8 @@ from domadapt.data.domains import unlabelled
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED, align, pool_words
 from domadapt.utils.pairs import BOUNDARY
-from tests.support import TEXTS, parsed_batch, tiny_encoder, word_ranges
+from tests.parsers import word_ranges
+from tests.support import TEXTS, parsed_batch, tiny_encoder
 
 TOKENIZER = load_tokenizer("tiny_random")
 characters = st.characters(categories="LNPS", exclude_characters=BOUNDARY)  # a text with it is a pair: test_pairs.py

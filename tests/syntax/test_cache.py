@@ -2,12 +2,10 @@
 
 import multiprocessing
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +15,10 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
-from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
-from tests.support import MadeParser, corpora, ran
-from tests.trouble import DEADLINE
-
-
-def text(content: str, words: tuple[tuple[int, int], ...] | None = None) -> UnlabelledText:
-    return UnlabelledText("", "", content, words)
+from domadapt.syntax.parser import Parse, SpacyParser, load_pipeline, pipeline_name
+from tests.parsers import MadeParser, fill, text
+from tests.support import corpora
+from tests.trouble import DEADLINE, loads_none_of
 
 
 def same(one: Parse, other: Parse) -> bool:
@@ -223,26 +218,7 @@ def test_the_shipped_pipeline_is_named_without_loading_it() -> None:
 def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:
     overrides = [*corpora(tmp_path), "injection=gnn", f"paths.cache={tmp_path}/cache", "trainer.epochs=1"]
     domadapt.train([*overrides, f"paths.run={tmp_path}/cold"])
-    code = f"import sys, domadapt; domadapt.train({[*overrides, f'paths.run={tmp_path}/warm']!r})\n"
-    code += "print([name for name in ('spacy', 'wandb') if name in sys.modules])"
-    assert ran(code).splitlines()[-1] == "[]"
-
-
-class SlowParser(MadeParser):
-    """Slow enough for another process to come to the same text meanwhile."""
-
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        time.sleep(0.1)
-        return super().parse(texts)
-
-
-def fill(folder: Path, number: int, first: int, together: Any) -> None:
-    parser = SlowParser()
-    cache = ParseCache(parser, folder)
-    for start in range(first, first + 100, 20):
-        together.wait()
-        list(cache.parse([text(f"word number {i}") for i in range(start, start + 20)]))
-    (folder / f"seen{number}").write_text(str(parser.seen))
+    assert loads_none_of(["spacy", "wandb"], [*overrides, f"paths.run={tmp_path}/warm"])
 
 
 @pytest.mark.parametrize(("method", "apart"), [("spawn", 0), ("fork", 0), ("fork", 40)])

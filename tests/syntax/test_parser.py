@@ -20,7 +20,8 @@ from domadapt.syntax.controls import TwoParsers, make_parser
 from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipeline, parse_warning, warn_of_parses
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
-from tests.support import MadeParser, corpora, edit, records, setting_of, tiny_encoder, write_jsonl
+from tests.parsers import MadeParser
+from tests.support import corpora, edit, records, setting_of, tiny_encoder, write_jsonl
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_

@@ -21,7 +21,8 @@ from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked, noun_phrases, universal
 from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
-from tests.support import EVERY_INJECTION, MadeParser, built, tiny_encoder, view_of, word_ranges
+from tests.parsers import MadeParser, word_ranges
+from tests.support import EVERY_INJECTION, built, tiny_encoder, view_of
 
 ENCODER = tiny_encoder()
 WORDS = ["the", "incomprehensible", "menus", "of", "this", "camera", "isn't", "fiddling", "about"]
