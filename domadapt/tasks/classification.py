@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 from domadapt.config.overrides import one_of
 from domadapt.data.records import Record
 from domadapt.tasks.rows import Predicted, rows_of
-from domadapt.tasks.task import (
-    Prediction,
-    Scores,
-    Targets,
-    Task,
-    annotated,
-    check_annotated,
-    check_known,
-    class_scores,
-    tempered,
-)
+from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, class_scores, tempered
 from domadapt.utils.pairs import are_pairs
 
 if TYPE_CHECKING:  # labels are checked before torch is loaded
@@ -37,6 +27,7 @@ class Classification(Task):
     """
 
     kind = "sequence"
+    field, annotation = "label", "a label"
 
     def __init__(
         self, labels: list[str] | None = None, headline: str = "macro_f1", temperature: float = 1.0, pairs: bool = False
@@ -63,10 +54,6 @@ class Classification(Task):
         for record in records:
             check_annotated(record, "label", record.label, "classification")
             check_known(record, "label", str(record.label), self.labels)
-
-    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
-        """Records with a label: some formats have texts without one, such as reviews of three stars."""
-        return annotated(records, "label", "record without a label, left out", warnings)
 
     def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
         return {"labels": [self.labels.index(str(r.label)) for r in records]}

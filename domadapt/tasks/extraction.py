@@ -11,17 +11,7 @@ import numpy as np
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.tasks.rows import Predicted, rows_of, tagged
-from domadapt.tasks.task import (
-    Prediction,
-    Scores,
-    Targets,
-    Task,
-    annotated,
-    check_annotated,
-    check_known,
-    set_scores,
-    tempered,
-)
+from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered
 from domadapt.utils.pairs import are_pairs
 
 if TYPE_CHECKING:  # labels are checked before torch is loaded
@@ -53,6 +43,7 @@ class Extraction(Task):
     """
 
     kind = "token"
+    field, annotation = "spans", "a list of spans"  # be it empty: where the list itself is missing, nobody has looked
     headline = "span_f1"
 
     def __init__(
@@ -105,10 +96,6 @@ class Extraction(Task):
             check_annotated(record, "spans or tags", record.spans, "extraction")
             for span in record.spans or ():
                 check_known(record, "span type", span.type, self.types)
-
-    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
-        """Records with spans, be it none: where the list itself is missing, nobody has looked."""
-        return annotated(records, "spans", "record without a list of spans, left out", warnings)
 
     def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
         """Tag ids of words; a span that starts or ends inside a word takes the whole word."""

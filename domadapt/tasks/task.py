@@ -67,6 +67,8 @@ class Task(ABC):
     """A kind of label."""
 
     kind: str  #: ``token`` or ``sequence``: which stock head is used
+    field: str  #: of records, that holds what is learnt: ``label`` or ``spans``
+    annotation: str  #: what that is called where it is missing
     labels: list[str]  #: names of the classes, in the order of the logits
     headline: str  #: name of the score that results are compared by
     pairs = False  #: whether a text is a pair of texts
@@ -104,8 +106,14 @@ class Task(ABC):
         """Refuse records without the task's labels, or with unknown ones."""
 
     def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
-        """Records that the task can learn from or be scored on; what is left out is counted."""
-        return records
+        """Records with the task's annotation; those without, which some formats have, are counted and left out.
+
+        If none has it all come back: an error, told by :meth:`check`.
+        """
+        having = tuple(record for record in records if getattr(record, self.field) is not None)
+        if having and len(having) < len(records):
+            warnings[f"record without {self.annotation}, left out"] += len(records) - len(having)
+        return having or records
 
     @abstractmethod
     def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
@@ -163,14 +171,6 @@ def check_annotated(record: Record, field: str, value: object, task: str) -> Non
         if record.spans is not None or record.label is not None:
             fix = f"this one has {'a label' if record.spans is None else 'spans'}, for another task"
         raise DataError(_place(record), field, MISSING, f"a value on each record, for task={task}", fix)
-
-
-def annotated(records: tuple[Record, ...], field: str, why: str, warnings: Counter[str]) -> tuple[Record, ...]:
-    """Records that have a field; the others are counted. If none has it all come back: an error, told by check."""
-    having = tuple(record for record in records if getattr(record, field) is not None)
-    if having and len(having) < len(records):
-        warnings[why] += len(records) - len(having)
-    return having or records
 
 
 def _place(record: Record) -> Location:
