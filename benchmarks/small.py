@@ -56,7 +56,7 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
     yield {"form": "in domadapt", "bits": 32, "span_f1": 100 * task.score(records, own)["span_f1"]}
     for form, (cut, layers, heads) in FORMS.items():
         stock = folder / form.replace(" ", "_")
-        write_stock(source / "encoder", stock, original.session.max_length)
+        write_stock(source / "encoder", stock, original.session)
         pipeline = pipeline_like(task.kind, model=str(stock))
         if cut:
             cut_folder(stock, texts)

@@ -170,22 +170,17 @@ def export(
     less = layers is not None or prune_heads > 0
     if (vocabulary == "corpus" or less) and texts is None:
         raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
-    to, folder, onnx = Path(to), model_folder(model), format != "hf"
+    to, folder = Path(to), model_folder(model)
     free_folder(to, folder)
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    session = original.session
-    compared = [*(texts[::HELD_OUT] if less else texts)][:COMPARED] if texts is not None else []
-    if texts is None and (predictions := beside(folder, "predictions.jsonl")) is not None:
-        compared = [line["text"] for line in read_json_lines(predictions)[:COMPARED]]
-    measured: list[str] = []
+    session, compared, measured = original.session, to_compare(folder, texts, less), list[str]()
 
     def write(part: Path) -> None:
+        onnx = part if format != "hf" else None
         stock = part / "stock" if onnx else part
-        write_stock(folder / "encoder", stock, session.max_length)
-        if session.task.kind == "sequence":
-            calibrate(stock, session)
+        write_stock(folder / "encoder", stock, session)
         if vocabulary == "corpus":
             measured.extend(cut_folder(stock, texts or ()))
         network = None  # where it is the folder's; without some heads it has no folder
@@ -194,27 +189,37 @@ def export(
             network, done = smaller(stock, learnt, layers, prune_heads, distil_epochs)
             measured.extend([*done, f"It is compared on {len(compared)} others:"])
         if onnx:
-            write_onnx(stock, network or stock_model(stock), session, part, format == "onnx-int8")
+            write_onnx(stock, network or stock_model(stock), session, onnx, format == "onnx-int8")
         elif network is not None:
             network.save_pretrained(stock)
         if less or vocabulary == "corpus" or onnx:
-            file = part / "model.onnx" if onnx else stock / "model.safetensors"
+            file = onnx / "model.onnx" if onnx else stock / "model.safetensors"
             measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
-        if compared:
-            measured.extend(measure(original, stock, part if onnx else None, compared))
-        else:
-            measured.append("It was not compared with the original, for want of texts: give input=FILE.")
+        measured.extend(measure(original, stock, onnx, compared))
         if onnx:
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
-        use, dev = usage(session.task.kind, to.name, format, session.task.pairs), source_dev(folder)
-        read = next(iter(labels_read(folder / "encoder")), None)
-        metrics = read_metrics(path) if (path := beside(folder, "metrics.json")) is not None else None
-        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev, read))
+        use = usage(session.task.kind, to.name, format, session.task.pairs)
+        write_card(part, folder, description, use, measured)
 
     with quietly():
         replace_folder(to, write)
     return measured
+
+
+def to_compare(folder: Path, texts: Sequence[str] | None, less: bool) -> list[str]:
+    """Some of the texts, of which ``less`` of a model has not learnt; where none are given, of its predictions."""
+    if texts is not None:
+        return [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
+    predictions = beside(folder, "predictions.jsonl")
+    return [line["text"] for line in read_json_lines(predictions)[:COMPARED]] if predictions else []
+
+
+def write_card(part: Path, folder: Path, description: Description, use: str, measured: Sequence[str]) -> None:
+    """``README.md``, by what the model's folder and its run say of it."""
+    path, read = beside(folder, "metrics.json"), next(iter(labels_read(folder / "encoder")), None)
+    metrics = read_metrics(path) if path else None
+    write_atomic(part / "README.md", model_card(description, metrics, use, measured, source_dev(folder), read))
 
 
 def beside(folder: Path, name: str) -> Path | None:
@@ -263,18 +268,20 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
         raise ValueError(f"{folder}: {', '.join(description.methods)} {why}; {fix}")
 
 
-def write_stock(encoder: Path, folder: Path, max_length: int) -> None:
-    """A Hugging Face folder whose tokenizer cuts where the model was trained to."""
+def write_stock(encoder: Path, folder: Path, session: Session) -> None:
+    """A Hugging Face folder whose tokenizer cuts where the model was trained to, and which is as sure as the model."""
     folder.mkdir(parents=True)
     for path in encoder.iterdir():
         shutil.copyfile(path, folder / path.name)
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**config, "model_max_length": max_length}, indent=2), encoding="utf-8")
+    path.write_text(json.dumps({**config, "model_max_length": session.max_length}, indent=2), encoding="utf-8")
+    if session.task.kind == "sequence":
+        calibrate(folder, session)
 
 
 def calibrate(stock: Path, session: Session) -> None:
-    """Divide the head by the temperature, so that whoever runs the folder gets the confidences that domadapt gives."""
+    """Divide the head by the temperature."""
     encoder: Any = session.encoder
     named, size = encoder.model.named_modules(), len(session.task.labels)
     heads = [name for name, part in named if isinstance(part, nn.Linear) and part.out_features == size]
@@ -287,6 +294,9 @@ def calibrate(stock: Path, session: Session) -> None:
 
 def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -> Iterator[str]:
     """How far a folder agrees with the model it was made from, and of ONNX how fast it is."""
+    if not texts:
+        yield "It was not compared with the original, for want of texts: give input=FILE."
+        return
     kind = original.session.task.kind
     theirs = pipeline_like(kind, model=str(stock))
     predict = theirs
