@@ -268,6 +268,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     if hasattr(data, "to_dicts"):  # polars
         data = data.to_dicts()
     elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
+        if twice := [name for name, count in Counter(map(str, data.columns)).items() if count > 1]:
+            raise ValueError(f"two columns are called {twice[0]!r}: rename one of the two")  # only the last is kept
         data = data.to_dict("records")
     elif isinstance(data, Mapping):
         columns = {str(name): list(values) for name, values in data.items()}

@@ -224,6 +224,12 @@ def test_what_a_program_holds_becomes_a_file(tmp_path: Path, kind: str) -> None:
     assert [(r.text, r.label) for r in read(path, domain="laptop").records] == [(TEXT, "negative")]
 
 
+def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp_path: Path) -> None:
+    frame = SimpleNamespace(columns=("text", "label", "label"), to_dict={"records": [ROW]}.__getitem__)
+    with pytest.raises(ValueError, match="two columns are called 'label': rename one"):
+        saved(frame, tmp_path)
+
+
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
     for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
         assert [r.label for r in read(saved(held, tmp_path), domain="a").records] == [None]
