@@ -81,7 +81,7 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     from domadapt.cli.verbs import audited
     from domadapt.config.overrides import positional
 
-    given = overrides if isinstance(overrides, str) else positional("audit", overrides)  # the former is refused
+    given = overrides if isinstance(overrides, str) else positional("audit", [*map(str, overrides)])  # one is refused
     return audited(asked(compose("audit", given)))
 
 

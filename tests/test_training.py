@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -138,6 +139,12 @@ def test_what_is_no_list_of_texts_is_refused(texts: str | list[str], told: str) 
 def test_a_batch_has_a_text_or_more() -> None:
     with pytest.raises(ValueError, match="batch_size=0: expected a whole number from 1"):
         domadapt.load(finished("classification")).predict(["The lens"], batch_size=0)
+    assert len(domadapt.load(finished("classification")).predict(["The lens"], np.int64(1), np.float64(0.5))) == 1
+
+
+def test_an_audit_takes_paths_and_tells_which_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="labelled.csv: no such file"):
+        domadapt.audit([tmp_path / "labelled.csv", tmp_path / "new.txt"])
 
 
 def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import pairwise
+from numbers import Integral, Real
 from pathlib import Path
 
 FLAGS = ("--config-dir", "-cd")
@@ -273,7 +274,8 @@ def in_range(name: str, value: float, low: float, high: float = NONE, more: str 
     ValueError: gnn.depth=0: expected a whole number from 1
     """
     whole = whole or (isinstance(low, int) and high == NONE)
-    if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
+    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)  # NumPy's are, too
+    if not number or not low <= value <= high:
         expected = f"a{' whole' * whole} number from {low}{'' if high == NONE else f' to {high}'}"
         raise ValueError(f"{name}={value!r}: expected {expected}{more}")
 
