@@ -370,6 +370,9 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     shutil.copy(labelled, copy := labelled.with_name(f"copy{labelled.suffix}"))
     learned = "  the model has learned from labels in this file: such scores say little of other texts"
     assert learned not in out and learned in command("score", f"model={run}", f"input={copy}")[0].splitlines()
+    shutil.copytree(run / "model", handed := folder / "handed" / "model")  # of which nothing tells what it learned from
+    out, _ = command("score", f"model={handed}", f"baseline={run}", f"input={copy}")
+    assert learned not in out and learned.replace("model", "baseline") in out.splitlines()
     out, _ = command("score", f"model={run}", f"input={run}/predictions.jsonl")
     assert "the labels have confidences: a model wrote them" in out or to_label.suffix == ".jsonl"  # perhaps no span
 

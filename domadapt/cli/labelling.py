@@ -71,8 +71,9 @@ def score(cfg: Settings) -> str:
     lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, *models)]
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
-    if _learned_from(folder.parent, path):
-        lines.append("  the model has learned from labels in this file: such scores say little of other texts")
+    for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
+        if _learned_from(one.parent, path):
+            lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
     if len(records) < FEW:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
     card = read_card(folder.parent)
