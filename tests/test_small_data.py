@@ -470,6 +470,8 @@ def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path, names: tuple[
     shares = adapter.predict_proba(TARGET)
     assert shares.shape == (20, 2) and [names[place] for place in shares.argmax(1)] == found.tolist()
     assert 0 <= adapter.score(TEXTS, y) <= 1
+    with pytest.raises(ValueError, match=r"y\[1\] of score: label is 'neither'"):  # its text was left out of macro F1
+        adapter.score(TEXTS, [y[0], "neither", *y[2:]])
     [run] = (tmp_path / "it's, (here)").glob("*/*/*/metrics.json")
     again = domadapt.load(run.parent).predict(TARGET)
     assert [str(p.label) for p in again] == [str(name).strip() for name in found]

@@ -97,10 +97,11 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model, (texts, given) = self._fitted(), _as_many(X, y)
         task = model.session.task
         records = []
-        for text, one in zip(texts, given, strict=True):
+        for number, (text, one) in enumerate(zip(texts, given, strict=True)):
             label = _name(one) if self.task == "classification" else None
             spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in one) if label is None else None
-            records.append(Record("", "source", text, label=label, spans=spans))
+            records.append(Record(f"y[{number}]", "score", text, label=label, spans=spans))
+        task.check(records)  # what the model cannot give would be left out of the mean
         return task.score(records, model.predict(texts))[task.headline]
 
     def _fitted(self) -> Model:
