@@ -320,19 +320,20 @@ def test_a_file_that_a_run_has_learned_from_is_known_whatever_it_was_to_the_run(
     [data, method], file = [{"source": {}, "target": {}}, "source_only"], write_jsonl(tmp_path / "a", records("a", 2))
     own: dict[str, Any] = {"data": data, "train_on": "source", "adaptation": {}, "backbone": {"name": "minilm"}}
     labels, tested = {"external_labels": {"path": str(file)}}, {**data, "target": {"test_path": str(file)}}
-    here = {**data, "source": {"path": "a"}}
+    here, pattern = ({**data, "source": {"path": path}} for path in ("a", "a**"))
     runs = {
         "before": (own | {"adaptation": labels}, method),
         "after": (own | {"backbone": {"name": f"{tmp_path}/before/model/encoder"}}, method),
         "elsewhere": (own | {"data": here}, method),  # called in the folder above
         "and after": (own | {"backbone": {"name": "elsewhere/model/encoder"}}, method),
         "tested": (own | {"data": tested}, method),
+        "all over the disk": (own | {"data": pattern}, method),  # such patterns are not looked for elsewhere
         "oracle": (own | {"data": tested}, f"{method}+oracle_selection"),
     }
     for name, (config, called) in runs.items():
         metrics = {"config": config, "method": called, "counts": {"target_labels": 0}}
         write_jsonl(tmp_path / name / "metrics.json", [metrics])
-    assert [name for name in runs if not _learned_from(tmp_path / name, file)] == ["tested"]
+    assert [name for name in runs if not _learned_from(tmp_path / name, file)] == ["tested", "all over the disk"]
 
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model
     from domadapt.tasks.task import Prediction, Task
 
+NEAR = 4  # folders above a run's own, from one of which it was most likely called: runs/PAIR/METHOD/SEED
 LABELS = ("path", "dev_path", "train_path")  # settings of a side that name files a run may learn labels from
 FEW = 30  # labelled texts below which an interval says little
 SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their characters, and those of a span in a list
@@ -109,7 +110,7 @@ def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
 def _learned_from(run: Path, path: Path) -> bool:
     """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given.
 
-    It names files as seen from where it was called: from here, or from a folder above its own.
+    It names files as seen from where it was called: from here, or from a folder not far above its own.
     """
     try:
         metrics = load(run / "metrics.json")
@@ -118,7 +119,8 @@ def _learned_from(run: Path, path: Path) -> bool:
         given = [{name: config["data"][side].get(name) for name in LABELS} for side in sides]
         given += [{"path": config["data"]["target"].get("test_path")}] * oracle
         named = [*given, (config["adaptation"] or {}).get("external_labels")]
-        bases = [Path(), *run.absolute().parents]
+        above = [] if "**" in str(named) else run.absolute().parents[:NEAR]  # such patterns go through whole disks
+        bases = [Path(), *above]
         files = {file for base in bases for file in files_named(named, base=base)}
         encoder = Path(str(config["backbone"].get("name")))
     except (ValueError, KeyError, TypeError, AttributeError):  # none of ours, or a corpus of research
