@@ -22,9 +22,11 @@ from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record, Span
+from domadapt.inference.model import _files
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines, as_markdown
+from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
@@ -157,7 +159,8 @@ def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> No
     to_label = tmp_path / "b_adapted" / "fifty_to_label.csv"
     drawn = {row["text"] for row in read_csv(to_label)}
     assert {row["text"] for row in rows[5:]} <= drawn and len(drawn) == 8 - made["counts"]["target_labels"] < 8
-    assert _learned_from(tmp_path / "b_adapted", few) and not _learned_from(tmp_path / "b_adapted", to_label)
+    model = tmp_path / "b_adapted" / "model"
+    assert _learned_from(model, few) and not _learned_from(model, to_label)
 
 
 def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
@@ -316,24 +319,21 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
     assert 20 < low < 30 and 50 < high < 60 and p < 0.001 and len(kinds) == 1
 
 
-def test_a_file_that_a_run_has_learned_from_is_known_whatever_it_was_to_the_run(tmp_path: Path) -> None:
-    [data, method], file = [{"source": {}, "target": {}}, "source_only"], write_jsonl(tmp_path / "a", records("a", 2))
-    own: dict[str, Any] = {"data": data, "train_on": "source", "adaptation": {}, "backbone": {"name": "minilm"}}
-    labels, tested = {"external_labels": {"path": str(file)}}, {**data, "target": {"test_path": str(file)}}
-    here, pattern = ({**data, "source": {"path": path}} for path in ("a", "a**"))
-    runs = {
-        "before": (own | {"adaptation": labels}, method),
-        "after": (own | {"backbone": {"name": f"{tmp_path}/before/model/encoder"}}, method),
-        "elsewhere": (own | {"data": here}, method),  # called in the folder above
-        "and after": (own | {"backbone": {"name": "elsewhere/model/encoder"}}, method),
-        "tested": (own | {"data": tested}, method),
-        "all over the disk": (own | {"data": pattern}, method),  # such patterns are not looked for elsewhere
-        "oracle": (own | {"data": tested}, f"{method}+oracle_selection"),
-    }
-    for name, (config, called) in runs.items():
-        metrics = {"config": config, "method": called, "counts": {"target_labels": 0}}
-        write_jsonl(tmp_path / name / "metrics.json", [metrics])
-    assert [name for name in runs if not _learned_from(tmp_path / name, file)] == ["tested", "all over the disk"]
+def test_a_model_knows_the_files_whose_labels_it_has_learnt_from(tmp_path: Path) -> None:
+    one, other, tested, asked = (write_jsonl(tmp_path / name, records(name, 2)) for name in "abcd")
+    target = {"path": str(asked), "train_path": str(other), "test_path": str(tested)}
+    data: dict[str, Any] = {"source": {"path": f"{tmp_path}/[a]*"}, "target": target}
+    config: dict[str, Any] = {"data": data, "train_on": "source", "adaptation": None}
+    asking = config | {"adaptation": {"external_labels": {"path": [str(asked)]}}}
+
+    def known(config: dict[str, Any], target: bool = False, oracle: bool = False) -> set[str]:
+        files = _files(config, target, oracle)
+        return {path.name for path in (one, other, tested, asked) if hash_of(path) in files}
+
+    assert (known(config), known(config, target=True), known(config, oracle=True)) == ({"a"}, {"a", "b"}, {"a", "c"})
+    assert (known(config | {"train_on": "target"}), known(asking)) == ({"b"}, {"a", "d"})
+    assert known(config | {"data": {"problems": {"bars": data}}}) == {"a"}
+    assert known(config | {"data": {"root": str(tmp_path), "folder": ".", "pair": "a_to_b"}}) == set()
 
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
@@ -371,9 +371,10 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     shutil.copy(labelled, copy := labelled.with_name(f"copy{labelled.suffix}"))
     learned = "  the model has learned from labels in this file: such scores say little of other texts"
     assert learned not in out and learned in command("score", f"model={run}", f"input={copy}")[0].splitlines()
-    shutil.copytree(run / "model", handed := folder / "handed" / "model")  # of which nothing tells what it learned from
-    out, _ = command("score", f"model={handed}", f"baseline={run}", f"input={copy}")
-    assert learned not in out and learned.replace("model", "baseline") in out.splitlines()
+    shutil.copytree(run / "model", handed := folder / "handed" / "model")
+    command("export", f"model={handed}", f"to={folder / 'exported'}", "format=hf", "drop_methods=true")
+    out, _ = command("score", f"model={handed}", f"baseline={folder / 'exported'}", f"input={copy}")
+    assert {learned, learned.replace("model", "baseline")} <= {*out.splitlines()}
     out, _ = command("score", f"model={run}", f"input={run}/predictions.jsonl")
     assert "the labels have confidences: a model wrote them" in out or to_label.suffix == ".jsonl"  # perhaps no span
 

@@ -1,6 +1,5 @@
 """Labels of people and saved models: texts to have labelled, scores on labelled ones, two models compared."""
 
-import filecmp
 import json
 import random
 from collections import Counter
@@ -14,15 +13,13 @@ import numpy as np
 from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, labeller, loaded
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
-from domadapt.config.resolvers import ORACLE
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
-from domadapt.inference.description import model_folder, read_description
+from domadapt.inference.description import labels_read, model_folder, read_description
 from domadapt.inference.exported import Exported, is_exported
-from domadapt.runs.groups import load
-from domadapt.runs.key import files_named
+from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model
     from domadapt.tasks.task import Prediction, Task
 
-NEAR = 4  # folders above a run's own, from one of which it was most likely called: runs/PAIR/METHOD/SEED
-LABELS = ("path", "dev_path", "train_path")  # settings of a side that name files a run may learn labels from
 FEW = 30  # labelled texts below which an interval says little
 SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their characters, and those of a span in a list
 
@@ -73,7 +68,7 @@ def score(cfg: Settings) -> str:
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
-        if _learned_from(one.parent, path):
+        if _learned_from(one, path):
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
     if len(records) < FEW:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
@@ -107,27 +102,10 @@ def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
         known.check(known.usable(tuple(records), Counter()))
 
 
-def _learned_from(run: Path, path: Path) -> bool:
-    """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given.
-
-    It names files as seen from where it was called: from here, or from a folder not far above its own.
-    """
-    try:
-        metrics = load(run / "metrics.json")
-        config, oracle = metrics["config"], metrics["method"].endswith(ORACLE)
-        sides = {config["train_on"], *(["target"] if metrics["counts"]["target_labels"] else [])}
-        given = [{name: config["data"][side].get(name) for name in LABELS} for side in sides]
-        given += [{"path": config["data"]["target"].get("test_path")}] * oracle
-        named = [*given, (config["adaptation"] or {}).get("external_labels")]
-        above = [] if "**" in str(named) else run.absolute().parents[:NEAR]  # such patterns go through whole disks
-        bases = [Path(), *above]
-        files = {file for base in bases for file in files_named(named, base=base)}
-        encoder = Path(str(config["backbone"].get("name")))
-    except (ValueError, KeyError, TypeError, AttributeError):  # none of ours, or a corpus of research
-        return False
-    # The run that this one went on from, if it did.
-    before = {base / encoder.parent.parent for base in bases} if encoder.name == "encoder" else set[Path]()
-    return any(filecmp.cmp(one, path, shallow=False) for one in files) or any(_learned_from(b, path) for b in before)
+def _learned_from(folder: Path, path: Path) -> bool:
+    """Whether a model, or one that it went on or learned from, was given the labels of a file, or of a copy of it."""
+    weights = folder if is_exported(folder) else folder / "encoder"
+    return any(hash_of(path) in read.files for read in labels_read(weights))
 
 
 def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]:

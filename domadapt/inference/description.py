@@ -14,6 +14,7 @@ from domadapt.utils.text import inside
 NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
 FORMAT = 4  # of model folders
+LABELS = "labels_read.json"  # beside the weights
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
@@ -88,6 +89,32 @@ def read_description(folder: Path) -> Description:
     if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
         raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")
     return description
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsRead:
+    """Which labels a run has read; it lies with the weights, in ``encoder/``, and goes where these are copied to."""
+
+    role: str
+    source: str
+    target_labels: int = 0
+    checksum: str | None = None  #: of the ``target_labels``
+    oracle: bool = False  #: whether target labels chose its epoch
+    files: tuple[str, ...] = ()  #: checksums of the files that held the labels; of published corpora none
+
+
+def labels_read(encoder: Path) -> list[LabelsRead]:
+    """Of the weights in a folder: what their run has read, and the runs that it goes on or learns from; empty if they
+    are of no run."""
+    path = encoder / LABELS
+    if not path.is_file() and not (encoder.is_dir() and (encoder.parent / NAME).is_file()):
+        return []
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+        return [LabelsRead(**{**one, "files": tuple(one.get("files", ()))}) for one in read]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        told = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
+        raise ValueError(f"{path}: {told}; {AGAIN}") from error
 
 
 def refuse_foreign(description: Description, path: Path) -> None:

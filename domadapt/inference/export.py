@@ -18,8 +18,16 @@ from torch import Tensor, nn
 
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.domains import unlabelled
-from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
-from domadapt.inference.model import Model, labels_read, load
+from domadapt.inference.description import (
+    FORMATS,
+    LABELS,
+    Description,
+    free_folder,
+    labels_read,
+    model_folder,
+    read_description,
+)
+from domadapt.inference.model import Model, load
 from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
@@ -220,6 +228,7 @@ def write_card(part: Path, folder: Path, description: Description, use: str, mea
     path, read = beside(folder, "metrics.json"), next(iter(labels_read(folder / "encoder")), None)
     metrics = read_metrics(path) if path else None
     write_atomic(part / "README.md", model_card(description, metrics, use, measured, source_dev(folder), read))
+    shutil.copyfile(folder / "encoder" / LABELS, part / LABELS)
 
 
 def beside(folder: Path, name: str) -> Path | None:

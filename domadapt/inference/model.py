@@ -20,11 +20,21 @@ from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
-from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
+from domadapt.inference.description import (
+    LABELS,
+    NAME,
+    Description,
+    LabelsRead,
+    labels_read,
+    model_folder,
+    read_description,
+    refuse_foreign,
+)
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
 from domadapt.models.encoder import word_logits
 from domadapt.models.pretrained import refuse_non_finite
+from domadapt.runs.key import files_named, hash_of
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled, one_parser
 from domadapt.syntax.parser import Parser, SpacyParser
@@ -36,7 +46,7 @@ from domadapt.utils.runtime import pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
-LABELS = "labels_read.json"  # beside the weights
+LEARNT = {"source": ("path", "dev_path"), "target": ("train_path",)}  # settings that name files whose labels are learnt
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
@@ -324,37 +334,24 @@ class SavedRuns:
         return has_read(Path(run, "model", "encoder"), domains)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelsRead:
-    """Which labels a run has read; it lies with the weights, in ``encoder/``, and goes where these are copied to."""
-
-    role: str
-    source: str
-    target_labels: int = 0
-    checksum: str | None = None  #: of the ``target_labels``
-    oracle: bool = False  #: whether target labels chose its epoch
-
-
 def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     domains, count = session.domains, session.domains.target_labels
     checksum = domains.labels_checksum(count) if count else None
-    own = LabelsRead(role(config), domains.source, count, checksum, make(config["selection"]).uses_target_labels)
+    oracle = make(config["selection"]).uses_target_labels
+    own = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
     teachers = [run for method in session.methods.values() for run in getattr(method, "teachers", ())]
     before = Path(str(config["backbone"].get("name"))), *(Path(run, "model", "encoder") for run in teachers)
     return list(dict.fromkeys([own, *(one for encoder in before for one in labels_read(encoder))]))
 
 
-def labels_read(encoder: Path) -> list[LabelsRead]:
-    """Of the weights in a folder: what their run has read, and the runs that it goes on or learns from; empty if they
-    are of no run."""
-    path = encoder / LABELS
-    if not path.is_file() and not (encoder.is_dir() and (encoder.parent / NAME).is_file()):
-        return []
-    try:
-        return [LabelsRead(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        told = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
-        raise ValueError(f"{path}: {told}; {AGAIN}") from error
+def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, ...]:
+    """Checksums of the files whose labels a run learns from, or is chosen by: of the ``target``'s, too, or not."""
+    named: list[Any] = [(config["adaptation"] or {}).get("external_labels")]
+    for data in (config["data"].get("problems") or {"": config["data"]}).values():
+        sides = {config["train_on"], *(["target"] if target else [])}
+        named += [{name: (data.get(side) or {}).get(name) for name in LEARNT[side]} for side in sides]
+        named += [{"path": (data.get("target") or {}).get("test_path")}] if oracle else []
+    return tuple(sorted({hash_of(path) for path in files_named(named) if path.is_file()}))
 
 
 def has_read(encoder: Path, domains: Domains) -> str:

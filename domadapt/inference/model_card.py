@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from domadapt.inference.description import Description
-from domadapt.inference.model import LabelsRead
+from domadapt.inference.description import Description, LabelsRead
 from domadapt.inference.thresholds import SHOWN, rates
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.text import escape_controls

@@ -75,16 +75,16 @@ def names_file(name: str, value: Any) -> bool:
     return exists and (name in ("root", "path") or name.endswith("_path") or Path(value).is_file())
 
 
-def files_named(value: Any, name: str = "", base: Path = Path()) -> Iterator[Path]:
-    """The files that a configuration names from ``base``, by patterns, too, and those in folders that it names."""
+def files_named(value: Any, name: str = "") -> Iterator[Path]:
+    """The files that a configuration names, by patterns, too, and those in folders that it names."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from files_named(item, key, base)
+            yield from files_named(item, key)
     elif isinstance(value, list):
         for item in value:
-            yield from files_named(item, name, base)
+            yield from files_named(item, name)
     elif isinstance(value, str):
-        for path in matching(str(base / value)) if value and "\0" not in value else ():
+        for path in matching(value) if value and "\0" not in value else ():
             if names_file(name, str(path)):
                 yield from [path] if path.is_file() else path.rglob("*")
 

@@ -115,6 +115,8 @@ class Answers:
             return tree, ""
         seen = read_attention(session, self.layer, text, parse)
         arcs, agree, of = as_parse(seen.weights, parse)
+        if not of:  # one word: it has no head, and nothing else to look at
+            return tree, ""
         notes.append(
             f"Attention of {100 * LEAST:.0f} % and more is drawn from each word to the one that it looks at most: "
             f"head {seen.head} of layer {seen.layer}, counted from 0, is most like the tree ({agree} of {of} words)."
@@ -227,7 +229,10 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     async def home(request: Request) -> Response:
         if request.method != "POST":
             return page()
-        sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
+        try:
+            sent = parse_qs((await body(request)).decode(), keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError:
+            raise HTTPException(400, "expected texts in UTF-8") from None
         fields = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
         text = joined(*fields)
         check([text])

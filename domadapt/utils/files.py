@@ -49,7 +49,7 @@ def _naming_if_full(path: Path) -> Iterator[None]:
         number = int(match[1]) if match else getattr(error, "errno", None)
         if number not in FULL:
             raise
-        fix = "free space and run the same command again; a training goes on from its last checkpoint"
+        fix = "free space and run the same command again"
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 

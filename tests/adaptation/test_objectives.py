@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.readers import read
 from domadapt.inference import model as saved
+from domadapt.inference.description import labels_read
 from domadapt.inference.export import export
-from domadapt.inference.model import labels_read
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged, labelled
 from domadapt.methods.adaptation.guidelines import Guidelines

@@ -20,9 +20,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
-from domadapt.inference.description import Description, read_description
+from domadapt.inference.description import Description, LabelsRead, read_description
 from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_own, write_onnx
-from domadapt.inference.model import LabelsRead
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads, stock_model
@@ -34,7 +33,7 @@ from domadapt.runs.metrics import Expected
 from domadapt.tasks.task import Prediction
 from tests.support import Command, ran, setting_of, small_encoder, write_jsonl
 
-TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
+TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json", "labels_read.json")
 TEXTS = [
     "The lens of number 3 is superb.",
     "The strap of number 9 is dull.",

@@ -126,6 +126,11 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
     assert 'class="displacy"' in answer.text and "style=" not in answer.text
     blank = client.post("/", data={"text": "  "})
     assert blank.status_code == 400 and "text 1 is blank" in blank.text
+    for content in (b"text=caf\xe9", b"text=caf%E9"):
+        latin = client.post("/", content=content)
+        assert latin.status_code == 400 and "expected texts in UTF-8" in latin.text
+    one = client.post("/", data={"text": "Fast"}).text
+    assert "0 of 0 words" not in one
 
 
 def test_packages_that_are_missing_are_told_in_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
