@@ -13,7 +13,6 @@ target labels are known (:data:`KNOWN`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -91,7 +90,7 @@ def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int])
     begin, inside = 1 + 2 * kind, 2 + 2 * kind
     before = 0.0 if begins[first] else float(sure[first - 1, begin] + sure[first - 1, inside])
     result = float(sure[first, begin]) + float(sure[first, inside]) * (1 - before)
-    for _, place in pairwise(range(first, last + 1)):
+    for place in range(first + 1, last + 1):
         result *= float(sure[place, inside])
     ends = last + 1 == len(sure) or begins[last + 1]
     return result if ends else result * (1 - float(sure[last + 1, inside]))

@@ -211,7 +211,7 @@ ORDER = "order of words"
 
 
 def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
-    """UUAS and root accuracy by layer, and every score as a table."""
+    """UUAS and root accuracy by layer."""
     if probe.reason:
         return Section(PROBES_TITLE, (Prose(f"No probes: {probe.reason}."),))
     about = (

@@ -53,9 +53,9 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What matters most, on a card: what came out, and facts."""
+    """What matters most, on a card."""
 
-    sentence: str
+    sentence: str  #: what came out: the page's title, and not on the card
     items: tuple[Fact, ...]
 
 

@@ -40,19 +40,16 @@ def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
 
     Intervals are over seeds alone without statistics.
     """
-    found = {method.name: _row(pair, method, statistics) for method in pair.methods}
-
-    def score(name: str) -> float:
-        target = found[name].target
-        return target.mean if target else 0.0
+    found = [_row(pair, method, statistics) for method in pair.methods]
+    scores = {row.name: row.target.mean if row.target else 0.0 for row in found}
 
     def place(row: TableRow) -> tuple[int, float, str, float, str]:
         role = "adapted" if row.method.role == "control" else row.method.role
         own = owner(pair, row.method) if row.method.role == "control" else None
         lead = own.name if own else row.name
-        return ROLES.index(role), -score(lead), lead, 1.0 - score(row.name) if own else 0.0, row.name
+        return ROLES.index(role), -scores[lead], lead, 1.0 - scores[row.name] if own else 0.0, row.name
 
-    return sorted(found.values(), key=place)
+    return sorted(found, key=place)
 
 
 def owner(pair: Pair, control: MethodRuns) -> MethodRuns | None:

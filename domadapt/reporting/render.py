@@ -199,9 +199,8 @@ def _block(block: Block) -> Iterable[str]:
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case blocks.Figure():
             return ["*A figure of the HTML report.*"]
-        case blocks.Facts(sentence, items):
-            title = [f"**{harmless(sentence)}**", ""] if sentence else []
-            return [*title, *(f"- {harmless(one.name)}: {_with_command(one.text, one.command)}" for one in items)]
+        case blocks.Facts(_, items):
+            return [f"- {harmless(one.name)}: {_with_command(one.text, one.command)}" for one in items]
         case blocks.Folded(title, inner):
             return _folded(title, [part for one in inner for part in (*_block(one), "")])
         case blocks.Listing(title, items, is_code):

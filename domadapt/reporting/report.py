@@ -56,7 +56,7 @@ def opening(finished: Finished) -> list[Section]:
     messages = [*(f"Unreadable, so left out: {message}" for message in finished.runs.skipped), *statistics.messages]
     warnings = tuple(Prose(message, "warning") for message in messages)
     blocks: list[Block] = [] if finished.scored else estimates(finished.pairs)
-    blocks.append(replace(answer(finished), sentence=""))
+    blocks.append(answer(finished))
     blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
     return [Section("Summary", tuple(blocks))]
 

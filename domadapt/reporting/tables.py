@@ -154,29 +154,23 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
         share = row.closed.value.mean
         return TableCell(f"{100 * share:.0f}", row.closed.reason, min(max(share, -1.0), 1.0))
 
-    def mean_score(name: str) -> str:
-        own = overall.get(name)
-        return percent(own.score.mean) if own and own.score else ""
+    mean_scores = {name: percent(one.score.mean) for name, one in overall.items() if one.score}
+    mean_gaps = {name: f"{100 * value.mean:.0f}" for name, one in overall.items() if (value := one.shares[0].value)}
 
-    def mean_gap(name: str) -> str:
-        own = overall.get(name)
-        share = own.shares[0].value if own and own.shares else None
-        return f"{100 * share.mean:.0f}" if share else ""
-
-    def part(title: str, names: Sequence[str], cell: Any, middle: Any, notes: Sequence[str] = ()) -> list[Table]:
-        columns = [("method", str), *([("mean", middle)] if comparable else [])]
+    def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
+        columns = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
         return in_columns(tabled(title, names, [*columns, *for_each([*by_pair], cell)], notes, narrow=True), COLUMNS)
 
     adapted = [name for name in methods if roles[name] == "adapted"]
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
     legend = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
-    scores = part("Headline score on the target test, percent", methods, score, mean_score)
+    scores = part("Headline score on the target test, percent", methods, score, mean_scores)
     if "in_domain" not in roles.values():  # no gap is known
         return [*scores]
     return [
         *scores,
         Prose(legend, "soft"),
-        *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gap, notes),
+        *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gaps, notes),
     ]
 
 

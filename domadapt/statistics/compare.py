@@ -61,11 +61,6 @@ class Cell:
     controls: tuple[Difference, ...]  #: against each of its controls
     shares: tuple[Share, ...]  #: of the gap, by the headline and by F1 of each span type
 
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        """To the baseline, and to each control."""
-        return (self.baseline, *self.controls)
-
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -105,15 +100,14 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    every = [difference for cell in cells for difference in cell.differences]
+    every = [difference for cell in cells for difference in (cell.baseline, *cell.controls)]
     again = resampling.correction([difference.again for difference in every])
     elsewhere = resampling.correction([difference.elsewhere for difference in every])
 
     def corrected(difference: Difference) -> Difference:
         return replace(difference, again=again(difference.again), elsewhere=elsewhere(difference.elsewhere))
 
-    both = [(cell, corrected(cell.baseline), tuple(map(corrected, cell.controls))) for cell in cells]
-    return tuple(replace(cell, baseline=baseline, controls=controls) for cell, baseline, controls in both)
+    return tuple(replace(c, baseline=corrected(c.baseline), controls=tuple(map(corrected, c.controls))) for c in cells)
 
 
 @dataclass(frozen=True, slots=True)

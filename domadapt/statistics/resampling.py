@@ -112,7 +112,6 @@ class Mean:
 
     @property
     def value(self) -> float:
-        """As it is."""
         return float(np.average(self.values, weights=self.weights))  # exact where all values are the same
 
     @property
