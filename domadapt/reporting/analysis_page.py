@@ -276,19 +276,15 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
 
 
 def _shift_table(shift: DomainShift, domains: Domains) -> Table:
-    within = f"within {domains['source']}"
-    columns: list[Column] = [
-        ("kind", lambda row: row[0]),
-        (f"different in {domains['target']}", lambda row: f"{row[1].different:,}"),
-        ("shared", lambda row: percent(row[1].types)),
-        (within, lambda row: percent(row[1].types_within)),
-        ("occurrences shared", lambda row: percent(row[1].tokens)),
-        (within, lambda row: percent(row[1].tokens_within)),
-        ("divergence", lambda row: f"{row[1].divergence:.3f}"),
-        (within, lambda row: number(row[1].divergence_within, ".3f")),
-    ]
-    title = f"What {domains['target']} shares with {domains['source']}, %"
-    return tabled(title, shift.compared.items(), columns, narrow=True)
+    here, there = domains["source"], domains["target"]
+    header = ["kind", f"different in {there}"]
+    header += [name for what in ("shared", "occurrences shared", "divergence") for name in (what, f"within {here}")]
+    rows = list[list[str | TableCell]]()
+    for kind, one in shift.compared.items():
+        shares = map(percent, (one.types, one.types_within, one.tokens, one.tokens_within))
+        apart = (number(bits, ".3f") for bits in (one.divergence, one.divergence_within))
+        rows.append([kind, f"{one.different:,}", *shares, *apart])
+    return Table(f"What {there} shares with {here}, %", header, rows, narrow=True)
 
 
 def _shared(shift: DomainShift, domains: Domains) -> str:

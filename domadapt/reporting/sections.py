@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from domadapt.auditing.audit import Audit, headline, read_audit
 from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
@@ -54,27 +53,20 @@ def _differences(
     def difference(one: Difference) -> str | TableCell:
         return TableCell("-", one.reason) if one.interval is None else points(one.interval.mean)
 
-    again, elsewhere = ("p, some pair", "p, other pairs") if over_pairs else ("p over seeds", "p over texts")
-    tests: list[tuple[str, Any]] = [(again, lambda line: _p(line[1].again))]
-    tests.append((elsewhere, lambda line: _p(line[1].elsewhere)))
+    tests = ["p over seeds", "p over texts"]
     if over_pairs:
-        real = {0: "real on (seeds)", 1: "real on (texts)"}
-        tests += for_each(real, lambda line, place: _replicated(line[1].replicability[place]))
-    tables = []
+        tests = ["p, some pair", "p, other pairs", "real on (seeds)", "real on (texts)"]
+    adapted, tables = [cell for cell in cells if cell.role == "adapted"], list[Table]()
     for other in (baseline, "each method's own controls"):
         control = other != baseline
-        adapted = [cell for cell in cells if cell.role == "adapted"]
-        lines = [(c, d) for c in adapted for d in (c.controls if control else (c.baseline,)) if d.other]
-        columns = [
-            ("method", lambda line: f"{line[0].pairs[0]}: {line[0].method}" if named_pair else line[0].method),
-            *([("control", lambda line: line[1].other)] if control else []),
-            *([("pairs", lambda line: str(len(line[0].pairs)))] if over_pairs else []),
-            ("difference", lambda line: difference(line[1])),
-            ("interval", lambda line: _interval(line[1])),
-            *tests,
-        ]
-        if lines:
-            tables.append(tabled(f"{title} {other}", lines, columns, left=(0, 1) if control else (0,)))
+        header = ["method", *["control"] * control, *["pairs"] * over_pairs, "difference", "interval", *tests]
+        rows = list[list[str | TableCell]]()
+        for cell, one in ((c, d) for c in adapted for d in (c.controls if control else (c.baseline,)) if d.other):
+            names = [f"{cell.pairs[0]}: {cell.method}" if named_pair else cell.method, *[one.other] * control]
+            known = [_p(one.again), _p(one.elsewhere), *map(_replicated, one.replicability)]
+            rows.append([*names, *[str(len(cell.pairs))] * over_pairs, difference(one), _interval(one), *known])
+        if rows:
+            tables.append(Table(f"{title} {other}", header, rows, left=frozenset({0, int(control)})))
     return tables
 
 
@@ -105,7 +97,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
     by_name: dict[tuple[str, str], list[tuple[Pair, MethodRuns]]] = {}
     for pair, method in ((one, method) for one in pairs for method in one.methods):
         by_name.setdefault((method.name, method.role), []).append((pair, method))
-    lines = []
+    rows = list[tuple[tuple[int, float, str], list[str | TableCell]]]()  # by what they are sorted
     for (name, role), some in by_name.items():
         both = [(method, base) for pair, method in some if (base := reference(pair, method, "source_only"))]
         times = mean(mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base)))
@@ -113,18 +105,12 @@ def cost(pairs: Sequence[Pair]) -> Section:
         gain = mean(own - other for own, other in scores if own is not None and other is not None)
         parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
         spent = mean(seconds(method) for _, method in some)
-        lines.append((ROLES.index(role), times or 0, name, spent, times, parameters, gain, len(some)))
-    table = tabled(
+        numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(some))
+        rows.append(((ROLES.index(role), times or 0, name), [name, *numbers]))
+    table = Table(
         "Means over pairs and seeds",
-        sorted(lines, key=lambda line: line[:3]),
-        [
-            ("method", lambda line: line[2]),
-            ("seconds a run", lambda line: number(line[3], ".1f")),
-            ("times source_only's", lambda line: number(line[4], ".2f")),
-            ("parameters", lambda line: number(line[5], ",.0f")),
-            ("gain, points", lambda line: points(line[6])),
-            ("pairs", lambda line: str(line[7])),
-        ],
+        ["method", "seconds a run", "times source_only's", "parameters", "gain, points", "pairs"],
+        [row for _, row in sorted(rows)],
         [
             "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none",
             "times, gain: each pair's own against its source_only, where both are known; then the mean over pairs",
@@ -141,22 +127,15 @@ def expected(pairs: Sequence[Pair]) -> Section:
     runs = [(pair, r, e) for pair in pairs for m in pair.methods for r in m.runs if (e := r.expected)]
     if not runs:
         return Section(EXPECTED, (Prose("No run recorded what it expected to score."),))
-    table = tabled(
-        "Expected and true headline score, percent",
-        [(pair, run, one, run.score()) for pair, run, one in runs],
-        [
-            ("pair", lambda line: line[0].name),
-            ("method", lambda line: line[1].method),
-            ("seed", lambda line: str(line[1].seed)),
-            ("expected", lambda line: percent(line[2].score)),
-            ("from", lambda line: percent(line[2].low)),
-            ("to", lambda line: percent(line[2].high)),
-            ("was", lambda line: percent(line[3])),
-            ("off", lambda line: points(None if line[3] is None else line[2].score - line[3])),
-            ("mean error", lambda line: percent(line[2].usual_error)),
-        ],
-        ["from, to: nine times in ten; mean error: mean absolute error on corpora the estimate was not fitted to"],
-    )
+    rows = list[list[str | TableCell]]()
+    for pair, run, one in runs:
+        was = run.score()
+        off = points(None if was is None else one.score - was)
+        scores = map(percent, (one.score, one.low, one.high, was))
+        rows.append([pair.name, run.method, str(run.seed), *scores, off, percent(one.usual_error)])
+    header = ["pair", "method", "seed", "expected", "from", "to", "was", "off", "mean error"]
+    note = "from, to: nine times in ten; mean error: mean absolute error on corpora the estimate was not fitted to"
+    table = Table("Expected and true headline score, percent", header, rows, [note])
     return Section(EXPECTED, (Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table))
 
 

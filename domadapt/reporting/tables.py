@@ -158,7 +158,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     mean_gaps = {name: f"{100 * value.mean:.0f}" for name, one in overall.items() if (value := one.shares[0].value)}
 
     def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
-        columns = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
+        columns: list[Column] = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
         return in_columns(tabled(title, names, [*columns, *for_each([*by_pair], cell)], notes, narrow=True), COLUMNS)
 
     adapted = [name for name in methods if roles[name] == "adapted"]
