@@ -256,7 +256,9 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         corpus.warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
-    labelled = few(labelled, source_texts, split)
+    if source_texts is not None:
+        in_range("data.source_texts", source_texts, 2, len(labelled), ", or null for all", whole=True)
+        labelled = tuple(sampled(labelled, source_texts, split))
     unlabelled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabelled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -270,14 +272,6 @@ def aspect_opinion(
         lambda: Ceiling(*corpus.held_out(part(target, unlabelled), split)),
         corpus.warnings,
     )
-
-
-def few(records: Records, count: int | None, seed: int) -> Records:
-    """So many of the records, or all, in their order; the same seed draws the same ones and more."""
-    if count is None:
-        return records
-    in_range("data.source_texts", count, 2, len(records), ", or null for all", whole=True)
-    return tuple(sampled(records, count, seed))
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:

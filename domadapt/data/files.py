@@ -222,13 +222,10 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
                     raise DataError(where, name, bytes(value), "text in UTF-8", fix) from None
             elif isinstance(value, int) and 0 <= value < len(known := names.get(name, [])):
                 fields[name] = known[value]
-        lines.append(json.dumps(fields, ensure_ascii=False, default=_plain) + "\n")
+        # Numbers and lists of numpy as Python's; anything else, such as a date, as text.
+        plain = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
+        lines.append(plain + "\n")
     return "".join(lines).encode("utf-8", "surrogatepass")
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and lists of numpy as Python's; anything else, such as a date, as text."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def saved(data: Any, folder: Path) -> Path:

@@ -5,7 +5,7 @@ network that is not better has learnt nothing that transfers.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from domadapt.config.overrides import in_range
@@ -57,22 +57,15 @@ class PathRules:
         self.judged = {word: counts.most_common(1)[0][0] for word, counts in types.items()}
         return {"rule_baseline/opinions": len(listed), "rule_baseline/rules": [str(rule) for rule in rules]}
 
-    def terms(self, text: Text, parse: Parse) -> Iterator[tuple[Words, str, float]]:
-        """Each run of nouns by the rule of highest precision that leads to it: its words, its type, that precision."""
-        words = words_of(text, parse)
+    def predict(self, text: Text, parse: Parse) -> Prediction:
+        """Spans of one text: runs of nouns, each by the rule of highest precision that leads to it, which is how sure
+        it is; and opinions, where the source has some."""
+        words, ranges, opinions = words_of(text, parse), parse.words.tolist(), places(text, parse, self.opinions)
         best: dict[Words, tuple[float, str]] = {}
-        for run, opinion, path in linked(text, parse, places(text, parse, self.opinions), self.longest):
+        for run, opinion, path in linked(text, parse, opinions, self.longest):
             if path in self.rules:
                 kind = self.judged.get(words[opinion], self.term_type)
                 best[run] = max(best.get(run, (0.0, "")), (self.rules[path].precision, kind))
-        yield from ((run, kind, sure) for run, (sure, kind) in best.items())
-
-    def predict(self, text: Text, parse: Parse) -> Prediction:
-        """Spans of one text, opinions among them where the source has some."""
-        words = words_of(text, parse)
-        opinions: list[tuple[Words, str, float | None]] = [
-            ((i, i + 1), self.opinions[words[i]], None) for i in places(text, parse, self.opinions)
-        ]
-        found, ranges = [*opinions, *self.terms(text, parse)], parse.words.tolist()
-        spans = {Span(ranges[first][0], ranges[end - 1][1], kind, sure) for (first, end), kind, sure in found if kind}
+        spans = [Span(ranges[a][0], ranges[end - 1][1], kind, sure) for (a, end), (sure, kind) in best.items()]
+        spans += [Span(ranges[i][0], ranges[i][1], kind) for i in opinions if (kind := self.opinions[words[i]])]
         return Prediction(spans=tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type))))
