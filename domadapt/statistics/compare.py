@@ -61,6 +61,11 @@ class Cell:
     controls: tuple[Difference, ...]  #: against each of its controls
     shares: tuple[Share, ...]  #: of the gap, by the headline and by F1 of each span type
 
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """To the baseline, and to each control."""
+        return (self.baseline, *self.controls)
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -100,7 +105,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    every = [difference for cell in cells for difference in (cell.baseline, *cell.controls)]
+    every = [difference for cell in cells for difference in cell.differences]
     again = resampling.correction([difference.again for difference in every])
     elsewhere = resampling.correction([difference.elsewhere for difference in every])
 
