@@ -6,6 +6,7 @@ from typing import Any
 
 from domadapt.config.compose import compose
 from domadapt.config.compose import settings as asked
+from domadapt.config.overrides import file_names, positional, quote, quoted
 from domadapt.inference.description import starting_from
 
 
@@ -28,8 +29,6 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     paths: dict[str, str | Path] = {}
     if sides:
-        from domadapt.config.overrides import quote
-
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
@@ -48,8 +47,6 @@ def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: A
 
     As of :func:`train`; beside a target file its folder is made, ``new_domain_adapted``.
     """
-    from domadapt.config.overrides import file_names, quoted
-
     given = [*overrides, *_words(settings)]
     named = {word.partition("=")[0] for word in given} & {"paths.run", "paths.runs"}
     if isinstance(target, str | Path) and not named:
@@ -79,7 +76,6 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     Gives the :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
     from domadapt.cli.verbs import audited
-    from domadapt.config.overrides import positional
 
     given = overrides if isinstance(overrides, str) else positional("audit", [*map(str, overrides)])  # one is refused
     return audited(asked(compose("audit", given)))

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
+from scipy.stats import chi2_contingency, mannwhitneyu
 
 from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent
 from domadapt.config.resolvers import SIDES
@@ -84,8 +85,6 @@ def cramers_v(table: Sequence[Sequence[int]]) -> tuple[float, float]:
     >>> round(v, 2), p < 0.001
     (0.5, True)
     """
-    from scipy.stats import chi2_contingency
-
     counts = np.asarray(table)
     result: Any = chi2_contingency(counts, correction=False)
     return float(np.sqrt(result.statistic / (counts.sum() * (min(counts.shape) - 1)))), float(result.pvalue)
@@ -93,8 +92,6 @@ def cramers_v(table: Sequence[Sequence[int]]) -> tuple[float, float]:
 
 def cliffs_delta(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
     """How much oftener the second's values are greater (-1 to 1), and the p-value of Mann and Whitney's test."""
-    from scipy.stats import mannwhitneyu
-
     result: Any = mannwhitneyu(second, first)
     return float(2 * result.statistic / (len(first) * len(second)) - 1), float(result.pvalue)
 

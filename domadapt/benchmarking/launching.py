@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext, RunMode
 
 from domadapt.config.compose import compose, initialized, make
 from domadapt.config.overrides import import_from, lengthen
@@ -106,11 +109,6 @@ def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, A
     Cells that another process is at are waited for, or give :class:`~domadapt.runs.status.Busy`. Where the launcher
     itself stopped (a worker was killed, say), that one exception for every job; what finished has its metrics.json.
     """
-    from hydra._internal.callbacks import Callbacks
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.core.plugins import Plugins
-    from hydra.types import HydraContext
-
     if not jobs:
         return []
     with initialized():

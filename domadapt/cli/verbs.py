@@ -20,7 +20,7 @@ from domadapt.inference.description import FORMATS, free_folder, model_folder, r
 from domadapt.inference.exported import Exported, is_exported
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
-from domadapt.runs.key import files_named, folder_of
+from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
@@ -51,7 +51,6 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     from domadapt.benchmarking.launching import objective, searching, trial
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
     from domadapt.runs.groups import load, typed
-    from domadapt.runs.key import cell_key, run_folder
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
 

@@ -29,6 +29,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from domadapt.data.records import Record
@@ -234,8 +235,6 @@ def term_probabilities(
     >>> term_probabilities([one, two], {one: [Use(0, 0, 2)], two: []}, {0: {0: 1.0, 1: 0.5}}).tolist()
     [0.75, 0.75]
     """
-    import torch
-
     sums, counts = np.zeros(len(phrases)), np.zeros(len(phrases))
     for number, phrase in enumerate(phrases):
         for use in uses[phrase]:
