@@ -267,8 +267,7 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
     methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in shown)]
     names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
-    styles = ["--" if method.role == "control" else "-" for method in methods]
-    looks: Any = [{"color": colors[m.name], "linestyle": style} for m, style in zip(methods, styles, strict=True)]
+    looks: Any = [{"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods]
 
     def draw(figure: Canvas) -> None:
         grid = figure.subplots(1, 2)

@@ -116,7 +116,6 @@ def as_text(table: Table) -> str:
 
 
 def in_line(text: Marked) -> str:
-    """A marked text as plain text."""
     marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
     return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
 

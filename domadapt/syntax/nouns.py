@@ -5,6 +5,7 @@ of plural nouns. What is asked of a tag is asked here, so that any parser that t
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from domadapt.syntax.parser import NOUNS, PLURAL, Parse, Text
@@ -68,14 +69,10 @@ def is_noun(parse: Parse, word: int, text: str) -> bool:
 
 def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
     """Maximal runs of nouns, of three words at most."""
-    word, count = 0, len(parse.tags)
-    while word < count:
-        first = word
-        while word < count and is_noun(parse, word, text):
-            word += 1
-        if 0 < word - first <= LONGEST:
-            yield NounPhrase(first, word, parse.tags[word - 1] in PLURALS)
-        word += word == first
+    for nouns, run in groupby(range(len(parse.tags)), lambda word: is_noun(parse, word, text)):
+        words = [*run]
+        if nouns and len(words) <= LONGEST:
+            yield NounPhrase(words[0], words[-1] + 1, parse.tags[words[-1]] in PLURALS)
 
 
 class Rule(NamedTuple):
