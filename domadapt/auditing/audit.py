@@ -131,7 +131,6 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
 
 
 def read_audit(path: Path | str) -> Audit:
-    """Read ``audit.json``."""
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that only a reader pays
 
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)

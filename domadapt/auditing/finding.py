@@ -39,7 +39,6 @@ def named(items: Sequence[str], width: int = 30) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as people read it."""
     value = 100 * share
     digits = 0 if value >= 10 or value == 0 else 1 if value >= 0.1 else 2
     return f"{value:.{digits}f} %"

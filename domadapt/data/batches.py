@@ -37,7 +37,6 @@ class Example:
     segments: list[int] | None = None  #: which text of a pair each piece is of, 0 or 1; None of a single text
 
     def word(self, number: int) -> str:
-        """One word's characters."""
         start, end = self.words[number]
         return self.text[start:end]
 

@@ -77,7 +77,6 @@ class Statistics:
     messages: tuple[str, ...] = ()  #: what could not be used, one line each, with counts
 
     def cell(self, pair: str, method: str) -> Cell:
-        """One method on one pair."""
         return {(cell.pairs, cell.method): cell for cell in self.cells}[(pair,), method]
 
 

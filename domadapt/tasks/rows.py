@@ -34,7 +34,6 @@ class Predicted:
 
     @property
     def labelled(self) -> bool:
-        """Whether the classes are known."""
         return bool(len(self) and (self.classes >= 0).all())
 
     def where(self, chosen: Any) -> Predicted:
@@ -64,7 +63,6 @@ def rows_of(
 
 
 def joined(parts: Sequence[Predicted], classes: int) -> Predicted:
-    """Rows of several batches together."""
     if not parts:
         none = np.empty(0, np.int64)
         return Predicted(np.empty((0, classes), np.float32), np.empty((0, 0), np.float16), none, none, none)

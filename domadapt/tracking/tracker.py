@@ -166,7 +166,6 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 
 
 def final(metrics: Content) -> dict[str, float]:
-    """The results in ``metrics.json``, flat."""
     return flat({name: value for name, value in metrics.items() if name not in NOT_FINAL})
 
 

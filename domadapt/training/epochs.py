@@ -81,7 +81,6 @@ class Epochs(Callback):
         return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
 
     def kept(self) -> list[int]:
-        """Epochs of the curve whose weights are kept."""
         if self.all_weights:
             return [line["epoch"] for line in self.curve]
         return [self.best(self.chosen)] if self.rated(self.chosen) else []

@@ -93,7 +93,6 @@ def duration(seconds: float) -> str:
 
 
 def json_lines(rows: Iterable[object]) -> Iterator[str]:
-    """One JSON object a line."""
     return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
