@@ -199,10 +199,9 @@ def structural_probe(subject: Subject) -> StructuralProbe:
             probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
             at_home.append(probes[-1].score(_picked(layer, held_out), home))
         layers, names = _states(session, there, subject.batch_size, f"{model}, target"), layer_names(len(probes))
-        abroad = [
-            probe.score([one.float() for one in layer], away) for probe, layer in zip(probes, layers, strict=True)
-        ]
-        found[model] = {"source": tuple(at_home), "target": tuple(abroad)}
+        both = zip(probes, layers, strict=True)
+        abroad = tuple(probe.score([one.float() for one in layer], away) for probe, layer in both)
+        found[model] = {"source": tuple(at_home), "target": abroad}
     return StructuralProbe(len(learnt), rank, names, found, {"source": linear(home), "target": linear(away)})
 
 

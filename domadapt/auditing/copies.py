@@ -32,10 +32,8 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
             text = f"stand in the {others.name} too ({same} letter by letter): {why}"
             examples = [shortened(counted.records[i].text) for i in long]
             yield counted.finding("duplicates", grade, len(found), text, examples, verbatim=same)
-    several = [(parts.domains[side], labelled) for side, labelled in parts.labelled.items() if len(labelled) > 1]
-    every = [
-        Part(f"labelled parts of {name}", tuple(r for p in labelled for r in p.records)) for name, labelled in several
-    ]
+    several = [side for side, labelled in parts.labelled.items() if len(labelled) > 1]
+    every = [Part(f"labelled parts of {parts.domains[side]}", tuple(parts.records(side))) for side in several]
     for part in (*parts.texts, *every):
         count = Counter(part.keys)
         extra = len(part.keys) - len(count)

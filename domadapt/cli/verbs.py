@@ -156,9 +156,8 @@ def parse(cfg: Settings) -> None:
     parses.close()
     _warn(warnings)
     origin = f"{parses.parsed} parsed, {count - parses.parsed} from cache, {parses.damaged} damaged files"
-    message = (
-        f"{counted(count, 'text')}: {origin}, {words} words, {words / seconds:.0f} words a second; cache {parses.path}"
-    )
+    speed = f"{words} words, {words / seconds:.0f} words a second"
+    message = f"{counted(count, 'text')}: {origin}, {speed}; cache {parses.path}"
     print(message, file=sys.stderr if cfg.output == STDIN else None)
 
 

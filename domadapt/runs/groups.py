@@ -193,10 +193,8 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     for run in metrics:
         by_pair.setdefault(_key([run.source, run.target], _problem(run)), []).append(run)
     labels = distinct([(f"{runs[0].source} → {runs[0].target}", _problem(runs[0])) for runs in by_pair.values()])
-    pairs = [
-        Pair(label, runs[0].headline, runs[0].task, *_methods(runs))
-        for label, runs in zip(labels, by_pair.values(), strict=True)
-    ]
+    named = zip(labels, by_pair.values(), strict=True)
+    pairs = [Pair(label, runs[0].headline, runs[0].task, *_methods(runs)) for label, runs in named]
     return sorted(pairs, key=lambda pair: pair.name)
 
 

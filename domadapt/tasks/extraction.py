@@ -158,13 +158,11 @@ class Extraction(Task):
         sure = probabilities.gather(1, best.unsqueeze(1)).squeeze(1)
         read = (batch.node_first_piece >= 0).cpu().split(batch.words.tolist())
         parts = zip(*(t.cpu().split(lengths.tolist()) for t in (best, sure)), read, words, strict=True)
-        return [
-            Prediction(
-                spans=self.spans(tags.numpy(), ranges[seen.numpy()], own.tolist()),
-                confidence=float(own.mean()) if len(own) else 1.0,
-            )
-            for tags, own, seen, ranges in parts
-        ]
+        predictions = []
+        for tags, own, seen, ranges in parts:
+            spans = self.spans(tags.numpy(), ranges[seen.numpy()], own.tolist())
+            predictions.append(Prediction(spans=spans, confidence=float(own.mean()) if len(own) else 1.0))
+        return predictions
 
     def spans(self, tags: IntArray, words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:
         """Spans of a text's tags, each with its probability; a span's confidence is the mean of its words'.

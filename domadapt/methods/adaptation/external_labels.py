@@ -122,12 +122,9 @@ class ExternalLabels(Method):
         _warn(path, warnings)
         spans = session.task.kind == "token"
         classes = targets["word_tags"] if spans else targets["labels"]
-        return {
-            example.index: torch.stack(
-                [torch.as_tensor(own).view(-1), confidences(record, example.words if spans else None)]
-            )
-            for example, record, own in zip(examples, placed, classes, strict=True)
-        }
+        sure = [confidences(r, e.words if spans else None) for r, e in zip(placed, examples, strict=True)]
+        both = [torch.stack([torch.as_tensor(own).view(-1), how]) for own, how in zip(classes, sure, strict=True)]
+        return {example.index: one for example, one in zip(examples, both, strict=True)}
 
     def _disputed(self, network: Tensor, file: Tensor, rows: Sequence[Any]) -> list[str]:
         """What the first file and the network call differently, most frequent first."""
