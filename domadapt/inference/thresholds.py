@@ -53,7 +53,7 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
         if name not in names:
             known = ", ".join(map(repr, names))
             raise ValueError(f"threshold.{name}: the model has no such label or type; expected one of {known}")
-        if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) <= 1):  # NumPy's are, too
+        if isinstance(value, bool) or not (isinstance(value, Real) and not value < 0 and value <= 1):  # NumPy's, too
             example = f"threshold={{{names[0]}: 0.6}}"
             raise ValueError(f"threshold={value!r}: expected a number from 0 to 1, or one for each name: '{example}'")
     return {name: float(given.get(name, 0)) for name in names}

@@ -331,7 +331,7 @@ def check(texts: Sequence[str]) -> None:
             raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST} at most")
 
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")  # the last is what browsers call the one before
 AT_ONCE = 16  # requests; more are told to come back later
 
 

@@ -20,14 +20,14 @@ from tests.support import Command, client_of
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
-from domadapt.serving.serve import BODY, LONGEST, TEXTS, Answers, careful, make_app
+from domadapt.serving.serve import BODY, LONGEST, LOOPBACK, TEXTS, Answers, careful, make_app
 
 NASTY = '</textarea><script>document.title="x"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
 
 
 @pytest.fixture(scope="module")
 def app(tiny_run: Path) -> Any:
-    return make_app(Answers(domadapt.load(tiny_run, "cpu", "32"), tiny_run / "model"), "a <b> to c", ["127.0.0.1"])
+    return make_app(Answers(domadapt.load(tiny_run, "cpu", "32"), tiny_run / "model"), "a <b> to c", LOOPBACK)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,7 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
         (b'{"text": 5}', 400, "expected JSON"),
         (b'{"text": "a", "model": "/etc/passwd"}', 400, "expected JSON"),
         (b'{"text": "a", "threshold": true}', 400, "expected a number from 0 to 1"),
+        (b'{"text": "a", "threshold": 1' + b"0" * 400 + b"}", 400, "expected a number from 0 to 1"),
         (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: the model has no such label"),
         (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
         (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
@@ -113,6 +114,7 @@ def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app
 
 def test_only_this_machine_by_its_own_name(client: Any) -> None:
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+    assert client.get("/", headers={"Host": "[::1]:8000"}).status_code == 200
     assert client.get("/predict").status_code == 405 and client.get("/predict").headers["allow"] == "POST"
     assert client.get("/../../etc/passwd").status_code == 404
 
@@ -185,3 +187,7 @@ def test_the_page_in_a_browser(address: str, chromium: Chromium, width: int) -> 
     assert chromium.evaluate("document.documentElement.scrollWidth") == width
     assert chromium.evaluate("document.querySelector('main').offsetWidth") >= 0.8 * min(width, 832)
     assert chromium.complaints() == []
+    chromium.evaluate("document.querySelector('textarea').value = 'הצג חד.'")
+    chromium.submit("document.querySelector('button').click()")
+    direction = "[...document.querySelectorAll('textarea, #spans')].map(one => getComputedStyle(one).direction)"
+    assert {*chromium.evaluate(direction)} == {"rtl"}  # else the words of such a text stand in the wrong order
