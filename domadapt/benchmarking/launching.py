@@ -124,6 +124,8 @@ def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, A
             try:
                 returned = launcher.launch(written, 0)
             except Exception as error:
+                if isinstance(error, OSError) and error.filename is not None:
+                    return [error] * len(jobs)  # it could not make the folder of runs
                 why = f"{type(error).__name__}: {error}"
                 stopped = RuntimeError(f"the launcher stopped: {why}; what finished is kept: run it again")
                 stopped.__cause__ = error

@@ -71,7 +71,7 @@ def refuse_missing(paths: Iterable[Path]) -> None:
 def read_metrics(path: Path) -> Metrics:
     content = load(path)
     if content.get("format") != FORMAT:
-        problem = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"
+        problem = f"format {content.get('format')!r}, expected {FORMAT}: another version or program wrote it"
         raise ValueError(f"{path}: {problem}; {AGAIN}")
     try:
         return typed({**content, "folder": str(path.parent)})

@@ -99,6 +99,13 @@ def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, caps
     assert capsys.readouterr().out == "" and not (tmp_path / "runs").exists()
 
 
+def test_a_folder_of_runs_that_can_not_be_made_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RuntimeError, match=r"file/runs: Not a directory; name a folder that can be") as failed:
+        run(overrides(tmp_path, f"paths.runs={tmp_path}/file/runs"))
+    assert "launcher" not in str(failed.value)
+
+
 def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"benchmark.only=\['lisaa'\]: no such method in the matrix; expected some of"):
         todo(overrides(tmp_path, "benchmark.only=[lisaa]"))
