@@ -279,7 +279,7 @@ def test_a_run_that_is_not_finished_is_named(make_run: Any, tmp_path: Path, capl
         ('{"format": 1, "source": "cam', "not whole JSON"),
         ("[" * 100_000, "not whole JSON"),
         ("[1]", "holds a list, expected an object"),
-        ('{"format": 99}', "format 99, expected 1"),
+        ('{"format": 99}', "format 99, expected 1: another version or program wrote it"),
         ('{"format": 1}', "lacks source, target"),
         (b"\xff\xfe", "unreadable"),
         (None, "not a file"),
