@@ -323,6 +323,10 @@ def test_paths_of_corpora_are_not_evaluated(value: str, monkeypatch: pytest.Monk
 OVERWRITING = {
     "predict": (["predict", "model=run", "input=source.jsonl", "output=./source.jsonl"], "source.jsonl"),
     "predict, its model": (["predict", "model=run", "text=Fast.", "output=run/model/domadapt.json"], "domadapt.json"),
+    "predict, its run": (
+        ["predict", "model=run", "text=Fast.", "output=run/predictions.jsonl"],
+        "run/predictions.jsonl",
+    ),
     "parse": (["parse", "input=[a.txt,source.jsonl]", "output=linked"], "source.jsonl"),
     "parse, its parses": (["parse", "input=a.txt", "parser=conllu", "parser.path=p", "output=p"], "p, which is read"),
     "audit, the sealed test": (["audit", *MINE, "target.test_path=run/t", "output=run/t"], "run/t"),
@@ -341,6 +345,16 @@ def test_a_path_below_home_is_found_whatever_the_shell_does(monkeypatch: pytest.
     assert words == [*paths, "paths.run='/home/me (1)/x'", "seed=1"]
     _, _, words = cli.in_words_of_hydra("predict", ["predict", "model=~/m", "text=~/ is a home", "input=a~/b"])
     assert words == ["model='/home/me (1)/m'", "text='~/ is a home'", "input='a~/b'"]
+
+
+def test_an_output_that_can_not_be_written_is_told_before_anything_is_computed(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(finished("extraction"), "run")
+    monkeypatch.setattr("domadapt.cli.labelling.labeller", None)  # it would label
+    monkeypatch.setattr("os.access", lambda path, how: False)
+    _, err = command("compare", "model=run", "other=run", "input=source.jsonl", "output=new/a.jsonl", code=2)
+    assert f"{Path.cwd()}: Permission denied; name a folder that can be read and written" in err
 
 
 @pytest.mark.parametrize("case", OVERWRITING)

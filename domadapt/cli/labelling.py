@@ -17,7 +17,7 @@ from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
-from domadapt.inference.description import labels_read, model_folder, read_description
+from domadapt.inference.description import files_of, labels_read, model_folder, read_description
 from domadapt.inference.exported import Exported, is_exported
 from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
@@ -86,7 +86,7 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
     for folder in folders:
         if not is_exported(folder):
             read_description(folder)
-    refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in folder.rglob("*"))])
+    refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in files_of(folder))])
     return folders
 
 

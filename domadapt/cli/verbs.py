@@ -16,7 +16,7 @@ from domadapt.config.overrides import SEEDS, in_range
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
-from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
+from domadapt.inference.description import FORMATS, files_of, free_folder, model_folder, read_description
 from domadapt.inference.exported import Exported, is_exported
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
@@ -88,7 +88,7 @@ def predict(cfg: Settings) -> None:
     in_range("batch_size", cfg.batch_size, 1)
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    refuse_overwriting(cfg.output, [file_read(cfg.input), *folder.rglob("*")])
+    refuse_overwriting(cfg.output, [file_read(cfg.input), *files_of(folder)])
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
@@ -258,7 +258,7 @@ def analyze(cfg: Settings) -> str:
 
     started = time.perf_counter()
     domains = make(cfg.data)
-    read = [*files_named(cfg.data), *model_folder(model).rglob("*")]
+    read = [*files_named(cfg.data), *files_of(model_folder(model))]
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)

@@ -19,6 +19,7 @@ from domadapt.config.resolvers import ORACLE, marked, role
 from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
+from domadapt.inference.description import OF_RUN
 from domadapt.inference.model import save_model
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
@@ -43,7 +44,7 @@ from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
-FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
+FILES = (*OF_RUN, "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),

@@ -54,12 +54,17 @@ def _naming_if_full(path: Path) -> Iterator[None]:
 
 
 def refuse_overwriting(output: Path | str | None, inputs: Iterable[Path], setting: str = "output") -> None:
-    """Before anything is computed: what is read must not be replaced, by whatever name, nor a folder by a file."""
+    """Before anything is computed: what is read must not be replaced, by whatever name, nor a folder by a file; and the
+    output's folder can be written to."""
     if setting == "output" and output is not None and Path(str(output)).is_dir():
         raise ValueError(f"output={output}: is a folder; name a file in it")
     for path in inputs if output is not None and Path(str(output)).is_file() else ():
         if path.is_file() and path.samefile(str(output)):
             raise ValueError(f"{setting}={output}: is {path}, which is read; it would be lost: give another file")
+    if output is not None and not Path(str(output)).exists():
+        folder = next(folder for folder in Path(str(output)).absolute().parents if folder.exists())
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
