@@ -333,7 +333,8 @@ def test_a_model_knows_the_files_whose_labels_it_has_learnt_from(tmp_path: Path)
     assert (known(config), known(config, target=True), known(config, oracle=True)) == ({"a"}, {"a", "b"}, {"a", "c"})
     assert (known(config | {"train_on": "target"}), known(asking)) == ({"b"}, {"a", "d"})
     assert known(config | {"data": {"problems": {"bars": data}}}) == {"a"}
-    assert known(config | {"data": {"root": str(tmp_path), "folder": ".", "pair": "a_to_b"}}) == set()
+    for published in ({"root": str(tmp_path), "folder": "."}, {"source": "laptop", "target": "hotel"}):
+        assert known(config | {"data": published}, target=True, oracle=True) == set()
 
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:

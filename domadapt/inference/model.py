@@ -348,9 +348,10 @@ def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, 
     """Checksums of the files whose labels a run learns from, or is chosen by: of the ``target``'s, too, or not."""
     named: list[Any] = [(config["adaptation"] or {}).get("external_labels")]
     for data in (config["data"].get("problems") or {"": config["data"]}).values():
-        sides = {config["train_on"], *(["target"] if target else [])}
-        named += [{name: (data.get(side) or {}).get(name) for name in LEARNT[side]} for side in sides]
-        named += [{"path": (data.get("target") or {}).get("test_path")}] if oracle else []
+        sides = {side: part for side, part in data.items() if isinstance(part, dict)}  # a name in published corpora
+        learnt = {config["train_on"], *(["target"] if target else [])}
+        named += [{name: sides.get(side, {}).get(name) for name in LEARNT[side]} for side in learnt]
+        named += [{"path": sides.get("target", {}).get("test_path")}] if oracle else []
     return tuple(sorted({hash_of(path) for path in files_named(named) if path.is_file()}))
 
 
