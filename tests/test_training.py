@@ -27,6 +27,14 @@ def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path, capl
         trained(tmp_path, "run", "seed=2")
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_run_on_shipped_texts_leaves_a_model(tmp_path: Path, side: str) -> None:
+    """Published corpora name a side by a word; own files, which other tests have, by settings of it."""
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.min_steps=0", f"train_on={side}"]
+    domadapt.train(["data=laptop_hotel", *small, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert len(domadapt.load(tmp_path / "run", "cpu").predict(["The fan whines."])) == 1
+
+
 def test_post_training_from_the_cache_changes_no_number(tmp_path: Path) -> None:
     """Cold with LISA, and warm from a run without it: one result."""
     methods = ["adaptation=masked_lm", "injection=lisa", "injection.lisa.layer=1"]
