@@ -37,7 +37,7 @@ def light(code: str, given: Sequence[str], *heavy: str, ends: int = 0, **how: An
 def test_help_and_loading_import_nothing_heavy() -> None:
     assert "domadapt VERB" in light(COMMAND, ["--help"], "torch", "transformers", "spacy", "hydra", "numpy").stdout
     predict = ["predict", f"model={finished('classification')}", "text=Sharp."]
-    assert '"label"' in light(COMMAND, predict, "pytorch_lightning", "sklearn", "spacy").stdout
+    assert '"label"' in light(COMMAND, predict, "torch", "transformers", "sklearn", "spacy").stdout
 
 
 def test_a_run_that_is_there_is_told_without_what_trains(tmp_path: Path) -> None:

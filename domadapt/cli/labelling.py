@@ -41,20 +41,21 @@ def score(cfg: Settings) -> str:
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
     columns |= {} if cfg.label is None else {"label": (str(cfg.label),)}
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
-    labelled = [r for r in corpus.records if r.label is not None or r.spans is not None]
+    labelled = tuple(r for r in corpus.records if r.label is not None or r.spans is not None)
     if not labelled:
         fix = "label some of them first, or name their column: label=COLUMN"
         raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
     for one in (folder, *other):
         _refuse_labels(one, labelled)
-    model, warnings = labeller(cfg, folder), Counter(corpus.warnings)
+    every = TargetUnlabelled.from_records("target", labelled).texts
+    model, warnings = labeller(cfg, folder, every), Counter(corpus.warnings)
     task = model.task
-    records = task.usable(tuple(labelled), warnings)
+    records = task.usable(labelled, warnings)
     task.check(records)
     texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
     predictions = model.predict_texts(texts)
     for one in other:
-        models.append(beside := labeller(cfg, one))
+        models.append(beside := labeller(cfg, one, texts))
         _refuse_other_task((folder, *other), (task.kind, beside.task.kind))
         beside.task.check(records)
         baseline = beside.predict_texts(texts)
@@ -179,7 +180,7 @@ def compare(cfg: Settings) -> str:
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:
-        models.append(labeller(cfg, folder))
+        models.append(labeller(cfg, folder, texts))
         kinds.append(models[-1].task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
     _refuse_other_task(folders, kinds)
@@ -244,6 +245,7 @@ def sample(cfg: Settings) -> str:
             raise ValueError(f"examples={path}: none of its texts has {what}; expected the model's labelled source")
         examples = random.Random(1).sample(examples, min(EXAMPLES, len(examples)))
     output = Path(str(cfg.output))
+    refuse_overwriting(output, [])
     for path in (output, output.with_suffix(".prompt.txt")):
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")

@@ -5,9 +5,9 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, free_folder, model_folder, read_description
 from domadapt.inference.exported import Exported, is_exported
+from domadapt.inference.few_texts import MANY, few_texts
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
@@ -100,7 +101,9 @@ def predict(cfg: Settings) -> None:
         texts = iter([UnlabelledText("text", "input", given)])
     names = Exported(folder).task.names if is_exported(folder) else read_description(folder).names
     limits = least(cfg.threshold, names)
-    model = labeller(cfg, folder)
+    head = list(islice(texts, MANY))
+    model = labeller(cfg, folder, head)
+    texts = chain(head, texts)
     done = truncated = 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -310,10 +313,12 @@ def loaded(cfg: Settings, folder: Path) -> "Model":
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
-def labeller(cfg: Settings, folder: Path) -> "Model | Exported":
-    """Likewise, of an exported folder, too: for what needs predictions alone."""
+def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "Model | Exported":
+    """Likewise, of an exported folder, too: for what needs predictions alone, of these texts."""
     if not is_exported(folder):
-        return loaded(cfg, folder)
+        check_choices(vars(cfg))
+        plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed" and isinstance(cfg.trust_code, bool)
+        return (few_texts(folder, read_description(folder), texts) if plain else None) or loaded(cfg, folder)
     check_choices(vars(cfg))
     if cfg.device == "cuda":
         raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")

@@ -19,6 +19,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several_trackers
 from domadapt.config.resolvers import register
+from domadapt.utils.files import FULL
 from domadapt.utils.redact import hidden
 
 
@@ -176,6 +177,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
         where = "to; model is read" if verb in ("export", "guide") else written
         return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
+    if isinstance(error, OSError) and error.errno in FULL:  # of a file it would have a name
+        return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"
     return str(error) if isinstance(error, ours) else None
 
 

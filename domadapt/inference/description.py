@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.overrides import quoted
-from domadapt.utils.files import AGAIN, write_atomic
+from domadapt.utils.files import AGAIN, CHECKSUMS, verify_checksums, write_atomic
 from domadapt.utils.text import inside
 
 NAME = "domadapt.json"
@@ -26,6 +26,8 @@ CLASSES = {
     "parser": (PARSERS, "tokenize"),
     "control": (("domadapt.syntax.controls",), "other"),
 }
+LISTED = "domadapt.syntax.conllu.ConlluParser"
+STOCK = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")  # files of encoder/
 Config = dict[str, Any]
 
 
@@ -90,6 +92,22 @@ def read_description(folder: Path) -> Description:
     if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
         raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")
     return description
+
+
+def checked(folder: Path) -> Description:
+    """A model folder's description, once its files are those that were written."""
+    sums = folder / CHECKSUMS
+    if not sums.is_file():
+        read_description(folder)  # of what is no model's folder it tells
+        raise ValueError(f"{sums}: is missing; {AGAIN}")
+    verify_checksums(folder)
+    listed = {line.split(maxsplit=1)[-1] for line in sums.read_text(encoding="utf-8").splitlines()}
+    # A tokenizer reads files such as added_tokens.json wherever it finds them, and then predicts otherwise.
+    for path in sorted((folder / "encoder").iterdir()):
+        known = path.name in STOCK or f"encoder/{path.name}" in listed
+        if path.suffix in (".json", ".txt", ".model") and not known:
+            raise ValueError(f"{path}: not a file of this model ({CHECKSUMS}), and it may change it; move it away")
+    return read_description(folder)
 
 
 @dataclass(frozen=True, slots=True)

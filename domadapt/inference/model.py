@@ -22,12 +22,13 @@ from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
 from domadapt.inference.description import (
     LABELS,
+    LISTED,
     NAME,
     Description,
     LabelsRead,
+    checked,
     labels_read,
     model_folder,
-    read_description,
     refuse_foreign,
 )
 from domadapt.methods.method import Method
@@ -35,20 +36,18 @@ from domadapt.methods.session import ReadText, Session
 from domadapt.models.encoder import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.runs.key import files_named, hash_of
-from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled, one_parser
 from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint
-from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_atomic, write_checksums
+from domadapt.utils.files import AGAIN, replace_folder, write_atomic, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
 LEARNT = {"source": ("path", "dev_path"), "target": ("train_path",)}  # settings that name files whose labels are learnt
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
-LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
 
 def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
@@ -92,7 +91,7 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
 
 def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str]) -> None:
     """Write a copy of a model folder that decodes by guidelines, a method's ``config``; ``types`` are terms."""
-    description, method = _checked(folder), make(config)
+    description, method = checked(folder), make(config)
     method.refuse()
     method.state(make(description.task).labels, types)
     kept = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
@@ -189,7 +188,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"trust_code={trust_code}: expected true or false")
     folder = model_folder(folder)
     path, place = folder / NAME, folder / "encoder"
-    description = _checked(folder)
+    description = checked(folder)
     if not trust_code:
         refuse_foreign(description, path)
     with blamed(path, "task"):
@@ -262,25 +261,6 @@ def parser_of(description: Description, kind: str) -> Parser:
     if not description.parses_at_prediction and (kind == "sequence" or description.parser.get("_target_") == LISTED):
         return SpacyParser()
     return controlled(make(description.parser), description.control)
-
-
-OURS = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")  # of encoder/
-
-
-def _checked(folder: Path) -> Description:
-    """A model folder's description, once its files are those that were written."""
-    sums = folder / CHECKSUMS
-    if not sums.is_file():
-        read_description(folder)  # of what is no model's folder it tells
-        raise ValueError(f"{sums}: is missing; {AGAIN}")
-    verify_checksums(folder)
-    listed = {line.split(maxsplit=1)[-1] for line in sums.read_text(encoding="utf-8").splitlines()}
-    # A tokenizer reads files such as added_tokens.json wherever it finds them, and then predicts otherwise.
-    for path in sorted((folder / "encoder").iterdir()):
-        known = path.name in OURS or f"encoder/{path.name}" in listed
-        if path.suffix in (".json", ".txt", ".model") and not known:
-            raise ValueError(f"{path}: not a file of this model ({CHECKSUMS}), and it may change it; move it away")
-    return read_description(folder)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from tokenizers import Encoding, Tokenizer
 
 
@@ -38,6 +37,8 @@ class OnnxModel:
         self.tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(config["max_length"])
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         providers = ["CPUExecutionProvider"]
@@ -82,17 +83,7 @@ class OnnxModel:
 
     def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
         """A word has the class of its first piece, all decoded together; an I- of the same type goes on with a span."""
-        words: list[list[int]] = []  # place of the first piece, start, end
-        before = None
-        for place, (start, end) in enumerate(encoding.offsets):
-            start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
-            if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
-                continue
-            if encoding.word_ids[place] == before:
-                words[-1][2] = end
-            else:
-                words.append([place, start, end])
-            before = encoding.word_ids[place]
+        words = self._words(text, encoding)
         if not words:
             return []
         best, sure = self._decoded(np.log(np.maximum(probabilities[[place for place, *_ in words]], 1e-30)))
@@ -108,6 +99,21 @@ class OnnxModel:
             confidence = round(float(np.mean([sure[word] for word in group])), 4)
             spans.append({"start": start, "end": end, "type": kind, "text": text[start:end], "confidence": confidence})
         return spans
+
+    def _words(self, text: str, encoding: Encoding) -> list[list[int]]:
+        """Of each word the place of its first piece, start and end."""
+        words: list[list[int]] = []
+        before = None
+        for place, (start, end) in enumerate(encoding.offsets):
+            start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
+            if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
+                continue
+            if encoding.word_ids[place] == before:
+                words[-1][2] = end
+            else:
+                words.append([place, start, end])
+            before = encoding.word_ids[place]
+        return words
 
     def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:
         """The best sequence of tags (Viterbi), and each tag's probability over all sequences (forward-backward)."""

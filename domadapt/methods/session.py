@@ -16,7 +16,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import sampled
 from domadapt.models.contracts import Output, UnreachableAttention
 from domadapt.runs.metrics import Truncation
-from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.alignment import UNREAD, IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tasks.task import Prediction, Task
@@ -187,7 +187,7 @@ class Session:
         # Texts that may have been cut are counted as such.
         whole = [e.alignment for e in examples if len(e.input_ids) < self.max_length]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
-            warnings["word left out: the backbone has no subword of it (a control character, say)"] += bare
+            warnings[UNREAD] += bare
         return examples, cut, warnings
 
     def read(self, examples: Sequence[Example], title: str) -> list[ReadText]:

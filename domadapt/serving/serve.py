@@ -220,11 +220,11 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
             log.exception("a text could not be labelled")
             raise HTTPException(500, "something went wrong; the terminal that serves this page says what") from error
 
-    def page(status: int = 200, text: str = "", **content: Any) -> Response:
+    def page(status: int = 200, text: str = "", headers: Any = None, **content: Any) -> Response:
         shown: Shown | None = content.get("shown")
         limits = {escape_controls(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
         both = [text[start:end] for start, end in parts(text)] + [""]
-        return HTMLResponse(template.render(texts=both[: 1 + answers.pairs], limits=limits, **content), status)
+        return HTMLResponse(template.render(texts=both[: 1 + answers.pairs], limits=limits, **content), status, headers)
 
     async def home(request: Request) -> Response:
         if request.method != "POST":
@@ -234,7 +234,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         except UnicodeDecodeError:
             raise HTTPException(400, "expected texts in UTF-8") from None
         fields = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
-        text = joined(*fields)
+        request.state.text = text = joined(*fields)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
         shown = await ask(lambda: answers.shown(text, {name: number(of) for name, of in typed} or None))
@@ -250,7 +250,8 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if request.url.path == "/":
-            return page(error.status_code, error=error.detail)
+            typed = getattr(request.state, "text", "")
+            return page(error.status_code, typed, error.headers, error=error.detail)
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     return Starlette(

@@ -7,15 +7,20 @@ A word and a piece belong together when their character ranges overlap, many to 
 emoji several pieces with the same range, a Unigram piece may reach over two words.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:  # words are found without it
+    from torch import Tensor
 
 IntArray = NDArray[np.int64]
 IGNORED = -100  # the index that torch's cross entropy leaves out
+UNREAD = "word left out: the backbone has no subword of it (a control character, say)"  # a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,8 @@ def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tens
     >>> between_pieces(torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[-1, 0, 0, 1]]), 9).tolist()
     [[[9, 9, 9, 9], [9, 0, 0, 1], [9, 0, 0, 1], [9, 1, 1, 0]]]
     """
+    import torch
+
     known, places = piece_words >= 0, piece_words.clamp(min=0)
     rows = torch.arange(len(places), device=places.device).view(-1, 1, 1)
     between = words[rows, places.unsqueeze(2), places.unsqueeze(1)]

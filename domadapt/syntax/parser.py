@@ -164,8 +164,14 @@ def make_doc(nlp: "Language", text: str) -> "Doc":
 def load_pipeline(name: str) -> "Language":
     """Load a spaCy pipeline once a process; only what parsing needs is kept."""
     import spacy
+    import thinc.compat
     from thinc.api import NumpyOps, get_current_ops, set_current_ops
 
+    if not thinc.compat.has_torch:  # kept from it by tokenizing_pipeline
+        import torch
+
+        for names in [vars(module) for home, module in sys.modules.items() if home.startswith("thinc.")]:
+            names.update({name: value for name, value in {"torch": torch, "has_torch": True}.items() if name in names})
     if isinstance(get_current_ops(), NumpyOps):
         set_current_ops(NumpyOps(use_blis=False))  # NumPy's own matrix product is twice as fast here as blis
         one_thread_for_numpy()
@@ -182,6 +188,20 @@ def load_pipeline(name: str) -> "Language":
     if "parser" not in nlp.pipe_names:
         raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
     return nlp
+
+
+@lru_cache(maxsize=1)
+def tokenizing_pipeline() -> "Language":
+    """The shipped pipeline for words alone, without its networks and so without torch, which takes a second to load."""
+    folder, here = shipped() / "parser" / "model", "torch" in sys.modules
+    if not here:  # thinc, of spaCy, loads it wherever it is installed
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        import spacy
+    finally:
+        if not here:
+            del sys.modules["torch"]
+    return spacy.load(folder, exclude=json.loads((folder / "meta.json").read_text(encoding="utf-8"))["pipeline"])
 
 
 def one_thread_for_numpy() -> None:

@@ -116,6 +116,7 @@ def test_only_this_machine_by_its_own_name(client: Any) -> None:
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
     assert client.get("/", headers={"Host": "[::1]:8000"}).status_code == 200
     assert client.get("/predict").status_code == 405 and client.get("/predict").headers["allow"] == "POST"
+    assert {*client.put("/").headers["allow"].split(", ")} == {"GET", "HEAD", "POST"}
     assert client.get("/../../etc/passwd").status_code == 404
 
 
@@ -131,6 +132,8 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
     for content in (b"text=caf\xe9", b"text=caf%E9"):
         latin = client.post("/", content=content)
         assert latin.status_code == 400 and "expected texts in UTF-8" in latin.text
+    unsure = client.post("/", data={"text": "Typed <once>.", "least": "much"})
+    assert unsure.status_code == 400 and "Typed &lt;once&gt;.</textarea>" in unsure.text
     one = client.post("/", data={"text": "Fast"}).text
     assert "0 of 0 words" not in one
 

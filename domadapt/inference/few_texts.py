@@ -1,0 +1,160 @@
+"""A saved model that labels a few texts with NumPy: loading torch and transformers takes ten times as long as that.
+
+What it labels it labels as :class:`domadapt.inference.model.Model` does in float32; tests hold the two together.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from domadapt.config.compose import make
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.texts import lower_in_place
+from domadapt.inference.description import LISTED, STOCK, Description, checked
+from domadapt.inference.exported import Exported
+from domadapt.inference.onnx_model import OnnxModel, softmax
+from domadapt.syntax.alignment import UNREAD, align
+from domadapt.syntax.parser import doc_words, make_doc, tokenizing_pipeline
+from domadapt.tasks.task import Prediction, Task
+from domadapt.utils.text import inside
+
+MANY, MOST = 200, 10_000  # texts, and characters of all: with more, torch computes faster than it saves to leave it out
+TASKS = ("domadapt.tasks.extraction.Extraction", "domadapt.tasks.classification.Classification")
+SHIPPED_PARSER = {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"}
+
+
+class Bert(OnnxModel):
+    """A stock BERT (Devlin et al. 2019) with transformers' head for words or texts, a text at a time.
+
+    A ValueError, or a KeyError, where the folder's weights are no such model's.
+    """
+
+    def __init__(self, encoder: Path, task: Task, max_length: int, warnings: Counter[str]) -> None:
+        from safetensors.numpy import load_file
+
+        config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
+        expected = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+        stored = [config["id2label"][str(place)] for place in range(len(config["id2label"]))]
+        if {name: config.get(name) for name in expected} != expected or config.get("is_decoder"):
+            raise ValueError(f"{encoder}: expected {expected}")
+        self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
+        if task.kind == "token":
+            weighted: Any = task
+            self.transitions = weighted.transition_weight * weighted.transitions.astype(float)
+        self.heads, self.epsilon = config["num_attention_heads"], config["layer_norm_eps"]
+        self.depth, self.longest, self.warnings = config["num_hidden_layers"], max_length, warnings
+        weights = load_file(encoder / "model.safetensors")
+        self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
+        self.tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(**{**(self.tokenizer.truncation or {}), "max_length": max_length})
+        rows, positions = (self.weights[f"embeddings.{of}_embeddings.weight"] for of in ("word", "position"))
+        known = max(self.tokenizer.get_vocab().values()) < len(rows) and max_length <= len(positions)
+        whole = known and stored == task.labels and rows.shape == (config["vocab_size"], config["hidden_size"])
+        if not whole or any(w.dtype != np.float32 or not np.isfinite(w.sum()) for w in self.weights.values()):
+            raise ValueError(f"{encoder}: its files are not of one whole model")
+
+    def _probabilities(self, batch: Sequence[Encoding]) -> list[Any]:
+        """(pieces, classes), or (classes,), of each text."""
+        found = [self._linear(self._states(np.array(one.ids), np.array(one.type_ids)), "classifier") for one in batch]
+        return [softmax(logits if self.kind == "token" else logits[0]) for logits in found]
+
+    def _states(self, ids: Any, segments: Any) -> Any:
+        """What the head reads: (pieces, width), or of texts (1, width)."""
+        named = {"word": ids, "position": np.arange(len(ids)), "token_type": segments}
+        parts = [self._weight(f"embeddings.{name}_embeddings.weight")[places] for name, places in named.items()]
+        states = self._normed(sum(parts), "embeddings.LayerNorm")
+        for layer in range(self.depth):
+            states = self._layer(states, f"encoder.layer.{layer}")
+        return states if self.kind == "token" else np.tanh(self._linear(states[:1], "pooler.dense"))
+
+    def _layer(self, states: Any, name: str) -> Any:
+        from scipy.special import erf
+
+        query, key, value = (
+            self._linear(states, f"{name}.attention.self.{part}").reshape(len(states), self.heads, -1).swapaxes(0, 1)
+            for part in ("query", "key", "value")
+        )
+        scores = softmax(query @ key.swapaxes(1, 2) / np.float32(np.sqrt(query.shape[-1])))
+        context = (scores @ value).swapaxes(0, 1).reshape(states.shape)
+        attended = self._linear(context, f"{name}.attention.output.dense") + states
+        states = self._normed(attended, f"{name}.attention.output.LayerNorm")
+        inner = self._linear(states, f"{name}.intermediate.dense")
+        inner *= (1 + erf(inner / np.float32(np.sqrt(2)))) / 2  # GELU
+        return self._normed(self._linear(inner, f"{name}.output.dense") + states, f"{name}.output.LayerNorm")
+
+    def _weight(self, name: str) -> Any:
+        self.used.add(name)
+        return self.weights[name]
+
+    def _linear(self, states: Any, name: str) -> Any:
+        return states @ self._weight(f"{name}.weight").T + self._weight(f"{name}.bias")
+
+    def _normed(self, states: Any, name: str) -> Any:
+        centred = states - states.mean(-1, keepdims=True)
+        scale = np.sqrt((centred**2).mean(-1, keepdims=True) + np.float32(self.epsilon))
+        return centred / scale * self._weight(f"{name}.weight") + self._weight(f"{name}.bias")
+
+    def _words(self, text: str, encoding: Encoding) -> list[list[int]]:
+        """The parser's words, those that have a piece."""
+        words = doc_words(make_doc(tokenizing_pipeline(), text))
+        first = align(encoding.offsets, words).word_first_pieces()
+        if len(encoding.ids) < self.longest and (bare := int((first < 0).sum())):
+            self.warnings[UNREAD] += bare
+        return [[int(place), *map(int, word)] for place, word in zip(first, words, strict=True) if place >= 0]
+
+
+class FewTexts(Exported):
+    """A model's folder, for texts that :func:`few_texts` allows."""
+
+    def __init__(self, folder: Path, description: Description) -> None:
+        self.folder, self.truncated, self.warnings = folder, 0, Counter[str]()
+        self.longest, self.lowercase, self.onnx = description.max_length, description.lowercase, True
+        self.task = make(description.task)
+        self.labels = self.task.labels
+        self._predict = Bert(folder / "encoder", self.task, self.longest, self.warnings)
+        self._tokenizer = self._predict.tokenizer
+
+    def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
+        if self.lowercase:
+            texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
+        return super().predict_texts(texts, batch_size)
+
+
+def few_texts(folder: Path, description: Description, texts: Sequence[UnlabelledText]) -> FewTexts | None:
+    """A folder's model for these texts; None where it takes torch: for many of them, words of their owner, methods that
+    take part, another architecture, another parser. What is damaged is told by who loads it with torch."""
+    if not _is_plain(description) or len(texts) >= MANY or sum(len(text.text) for text in texts) > MOST:
+        return None
+    if any(text.words is not None or not text.text.strip() for text in texts):
+        return None
+    checked(folder)
+    if not all((folder / "encoder" / name).is_file() for name in STOCK):
+        return None
+    try:
+        model = FewTexts(folder, description)
+        pair, network = ("A text.", "Another."), model._predict
+        network([pair if model.task.pairs else pair[0]])
+        if network.used != network.weights.keys():
+            return None
+    except Exception:  # whatever is in its files
+        return None
+    model.warnings.clear()
+    return model
+
+
+def _is_plain(description: Description) -> bool:
+    """Whether all that a model is made of is a stock encoder, one of our tasks, and the shipped parser's words."""
+    task, parser = description.task, description.parser
+    made_of = (task.get("_target_") in TASKS, description.backbone.get("_target_") == "domadapt.models.encoder.Encoder")
+    words = "types" not in task or parser.get("_target_") == LISTED or SHIPPED_PARSER.items() <= parser.items()
+    adds = description.methods or description.parses_at_prediction or description.control
+    values = [*inside(task)][1:]
+    no_code = not any(isinstance(value, dict) or "${" in str(value) for value in values)
+    return all(made_of) and words and not adds and no_code
