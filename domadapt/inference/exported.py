@@ -73,9 +73,10 @@ class Exported:
         if self.onnx:
             try:
                 from domadapt.inference.onnx_model import OnnxModel
+
+                return OnnxModel(self.folder)
             except ImportError:
                 raise ValueError(f"{self.folder}: needs onnxruntime: pip install 'domadapt[onnx]'") from None
-            return OnnxModel(self.folder)
         from domadapt.inference.export import pipeline_like, quietly
         from domadapt.models.pretrained import load_model, load_tokenizer
 
