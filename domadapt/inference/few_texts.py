@@ -21,11 +21,13 @@ from domadapt.inference.exported import Exported
 from domadapt.inference.onnx_model import OnnxModel, softmax
 from domadapt.syntax.alignment import UNREAD, align
 from domadapt.syntax.parser import doc_words, make_doc, tokenizing_pipeline
+from domadapt.tasks.classification import Classification
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.text import inside
 
 MANY, MOST = 200, 10_000  # texts, and characters of all: with more, torch computes faster than it saves to leave it out
-TASKS = ("domadapt.tasks.extraction.Extraction", "domadapt.tasks.classification.Classification")
+TASKS = tuple(f"{task.__module__}.{task.__qualname__}" for task in (Extraction, Classification))
 SHIPPED_PARSER = {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"}
 
 
@@ -39,26 +41,36 @@ class Bert(OnnxModel):
         from safetensors.numpy import load_file
 
         config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
-        expected = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-        stored = [config["id2label"][str(place)] for place in range(len(config["id2label"]))]
-        if {name: config.get(name) for name in expected} != expected or config.get("is_decoder"):
-            raise ValueError(f"{encoder}: expected {expected}")
-        self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
-        if task.kind == "token":
-            weighted: Any = task
-            self.transitions = weighted.transition_weight * weighted.transitions.astype(float)
         self.heads, self.epsilon = config["num_attention_heads"], config["layer_norm_eps"]
         self.depth, self.longest, self.warnings = config["num_hidden_layers"], max_length, warnings
-        weights = load_file(encoder / "model.safetensors")
-        self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
+        self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
+        if isinstance(task, Extraction):
+            self.transitions = task.transition_weight * task.transitions.astype(float)
         self.tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(**{**(self.tokenizer.truncation or {}), "max_length": max_length})
-        rows, positions = (self.weights[f"embeddings.{of}_embeddings.weight"] for of in ("word", "position"))
-        known = max(self.tokenizer.get_vocab().values()) < len(rows) and max_length <= len(positions)
-        whole = known and stored == task.labels and rows.shape == (config["vocab_size"], config["hidden_size"])
-        if not whole or any(w.dtype != np.float32 or not np.isfinite(w.sum()) for w in self.weights.values()):
-            raise ValueError(f"{encoder}: its files are not of one whole model")
+        weights = load_file(encoder / "model.safetensors")
+        self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
+        self._refuse_others(config)
+
+    def _refuse_others(self, config: dict[str, Any]) -> None:
+        """Refuse another architecture, and files that are not of one whole model."""
+        words, positions = (self.weights[f"embeddings.{of}_embeddings.weight"] for of in ("word", "position"))
+        expected = {
+            "model_type": "bert",
+            "hidden_act": "gelu",
+            "position_embedding_type": "absolute",
+            "is_decoder": False,
+            "vocab_size": words.shape[0],
+            "hidden_size": words.shape[1],
+            "id2label": {str(place): label for place, label in enumerate(self.labels)},
+        }
+        if {name: config.get(name, value) for name, value in expected.items()} != expected:
+            raise ValueError(f"expected a config.json with {expected}")
+        if max(self.tokenizer.get_vocab().values()) >= len(words) or self.longest > len(positions):
+            raise ValueError("expected a tokenizer whose pieces the weights know, and texts no longer than they know")
+        if any(weight.dtype != np.float32 or not np.isfinite(weight.sum()) for weight in self.weights.values()):
+            raise ValueError("expected weights in float32, all finite")
 
     def _probabilities(self, batch: Sequence[Encoding]) -> list[Any]:
         """(pieces, classes), or (classes,), of each text."""
