@@ -99,6 +99,7 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
 
     (pairs,) ``pair_pieces`` index the flattened (batch * pieces), ``pair_words`` graph nodes.
 
+    >>> import torch
     >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
     [[2.0], [0.0]]
     """
@@ -111,6 +112,7 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
 def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
     """(pieces,) first word or node of each piece, -1 for none, on the pairs' device: :meth:`Alignment.piece_words`.
 
+    >>> import torch
     >>> first_words(torch.tensor([1, 2, 2]), torch.tensor([0, 0, 1]), 4).tolist()
     [-1, 0, 0, -1]
     """
@@ -121,6 +123,7 @@ def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
 def words_read(piece_words: Tensor) -> int:
     """How many words, from the first, have a piece in some text of a batch, of (batch, pieces) their words; 1 at least.
 
+    >>> import torch
     >>> words_read(torch.tensor([[-1, 0, 0, -1], [-1, 0, 2, -1]]))
     3
     """
@@ -132,6 +135,7 @@ def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tens
 
     Of (batch, words, words), of those that have pieces at least, and (batch, pieces) word of each piece, -1 for none.
 
+    >>> import torch
     >>> between_pieces(torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[-1, 0, 0, 1]]), 9).tolist()
     [[[9, 9, 9, 9], [9, 0, 0, 1], [9, 0, 0, 1], [9, 1, 1, 0]]]
     """
