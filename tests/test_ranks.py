@@ -1,5 +1,7 @@
 """Several processes: two train what one would have trained; workers give results in order."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
@@ -121,6 +123,21 @@ def test_results_come_in_the_order_of_the_items_and_few_are_drawn_ahead() -> Non
     assert [next(results) for _ in range(10)] == [*range(10)]
     assert next(numbers) < 20
     results.close()  # type: ignore[attr-defined]
+
+
+def test_ctrl_c_does_not_wait_for_what_workers_are_at() -> None:
+    code = """if True:
+        import os, signal, threading, time
+        from domadapt.utils.work import in_order
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            list(in_order(time.sleep, [100] * 4, 2))
+        except KeyboardInterrupt:
+            print("stopped")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
 
 
 def test_an_error_of_the_work_or_of_the_items_is_the_callers() -> None:

@@ -41,6 +41,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except (KeyboardInterrupt, SystemExit):
+        pool.shutdown(kill_workers=True)  # or the end of this process waits for what they are at
+        raise
     except BrokenProcessPool:
         fix = "run the same command again, with processes=1 if memory ran out: what was kept is not done again"
         raise RuntimeError(f"one of processes={processes} was killed, by the system perhaps; {fix}") from None
