@@ -1,5 +1,6 @@
 """The command line: what a stranger types, and what they get back."""
 
+import errno
 import io
 import json
 import os
@@ -18,6 +19,7 @@ import domadapt
 from domadapt import api
 from domadapt.cli import main as cli
 from domadapt.config.overrides import lengthen, quote
+from domadapt.utils.files import write_atomic
 from tests.support import Command, finished, read_csv, read_jsonl
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
@@ -459,3 +461,19 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
     ):
         out, err = command("predict", f"model={model}", "text=Hm.", wrong, code=2)
         assert out == "" and told in err
+
+
+def test_a_sample_whose_prompt_could_not_be_written_can_be_asked_for_again(
+    command: Command, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        if path.name.endswith(".prompt.txt"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_atomic(path, text)
+
+    Path("texts.txt").write_text("The lens is sharp.\nThe battery is bad.\n", encoding="utf-8")
+    asked = ["sample", f"model={tiny_run}", "input=texts.txt", "output=ask.jsonl", "count=2"]
+    with monkeypatch.context() as patch:
+        patch.setattr("domadapt.cli.labelling.write_atomic", full)
+        command(*asked, code=2)
+    assert "2 of 2 texts" in command(*asked)[0]

@@ -268,7 +268,11 @@ def sample(cfg: Settings) -> str:
     chosen = spread(features, unsure, cfg.count)
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
     write_atomic(output, "".join(json_lines({"id": texts[i].id, **apart(texts[i].text), **place} for i in chosen)))
-    write_atomic(output.with_suffix(".prompt.txt"), prompt([texts[i] for i in chosen], examples, names, token))
+    try:
+        write_atomic(output.with_suffix(".prompt.txt"), prompt([texts[i] for i in chosen], examples, names, token))
+    except OSError:
+        output.unlink()  # or the same command, run again, would spare it
+        raise
     told = (
         f"{output}: {len(chosen)} of {len(texts)} texts; {output.with_suffix('.prompt.txt')}: the same as a prompt, "
         f"with {len(examples)} examples; learn from what comes back with adaptation=external_labels "
