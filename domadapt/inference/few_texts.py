@@ -20,7 +20,7 @@ from domadapt.inference.description import LISTED, STOCK, Description, checked
 from domadapt.inference.exported import Exported
 from domadapt.inference.onnx_model import OnnxModel, softmax
 from domadapt.syntax.alignment import UNREAD, align
-from domadapt.syntax.parser import doc_words, make_doc, tokenizing_pipeline
+from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipeline
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
@@ -28,7 +28,8 @@ from domadapt.utils.text import inside
 
 MANY, MOST = 200, 10_000  # texts, and characters of all: with more, torch computes faster than it saves to leave it out
 TASKS = tuple(f"{task.__module__}.{task.__qualname__}" for task in (Extraction, Classification))
-SHIPPED_PARSER = {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"}
+SPACY = "domadapt.syntax.parser.SpacyParser"
+LARGEST = 1000  # of a weight; from larger ones, of a training that diverged, sums may be no numbers
 
 
 class Bert(OnnxModel):
@@ -40,7 +41,10 @@ class Bert(OnnxModel):
     def __init__(self, encoder: Path, task: Task, max_length: int, warnings: Counter[str]) -> None:
         from safetensors.numpy import load_file
 
-        config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
+        config, reads = (
+            json.loads((encoder / name).read_text(encoding="utf-8"))
+            for name in ("config.json", "tokenizer_config.json")
+        )
         self.heads, self.epsilon = config["num_attention_heads"], config["layer_norm_eps"]
         self.depth, self.longest, self.warnings = config["num_hidden_layers"], max_length, warnings
         self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
@@ -48,29 +52,42 @@ class Bert(OnnxModel):
             self.transitions = task.transition_weight * task.transitions.astype(float)
         self.tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(**{**(self.tokenizer.truncation or {}), "max_length": max_length})
+        self.tokenizer.enable_truncation(max_length)
         weights = load_file(encoder / "model.safetensors")
         self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
-        self._refuse_others(config)
+        self._refuse_others(config, reads)
 
-    def _refuse_others(self, config: dict[str, Any]) -> None:
-        """Refuse another architecture, and files that are not of one whole model."""
-        words, positions = (self.weights[f"embeddings.{of}_embeddings.weight"] for of in ("word", "position"))
+    def _refuse_others(self, config: dict[str, Any], reads: dict[str, Any]) -> None:
+        """Refuse another architecture or tokenizer, and files that are not of one whole model."""
+        width = config["hidden_size"]
+        shapes = {
+            "embeddings.word_embeddings": (config["vocab_size"], width),
+            "embeddings.position_embeddings": (config["max_position_embeddings"], width),
+            "embeddings.token_type_embeddings": (config["type_vocab_size"], width),
+            "encoder.layer.0.intermediate.dense": (config["intermediate_size"], width),
+        }
         expected = {
             "model_type": "bert",
             "hidden_act": "gelu",
             "position_embedding_type": "absolute",
             "is_decoder": False,
-            "vocab_size": words.shape[0],
-            "hidden_size": words.shape[1],
             "id2label": {str(place): label for place, label in enumerate(self.labels)},
+            "tokenizer_class": "BertTokenizer",
+            "truncation_side": "right",
+            "split_special_tokens": False,
         }
-        if {name: config.get(name, value) for name, value in expected.items()} != expected:
-            raise ValueError(f"expected a config.json with {expected}")
-        if max(self.tokenizer.get_vocab().values()) >= len(words) or self.longest > len(positions):
+        stored = expected | {name: value for name, value in {**config, **reads}.items() if name in expected}
+        if stored != expected or "token_type_ids" not in reads.get("model_input_names", ["token_type_ids"]):
+            raise ValueError(f"expected a model and its tokenizer with {expected}")
+        if {name: self.weights[f"{name}.weight"].shape for name in shapes} != shapes:
+            raise ValueError(f"expected weights of the shapes {shapes}")
+        known = max(self.tokenizer.get_vocab().values()) < config["vocab_size"]
+        if not known or self.longest > config["max_position_embeddings"]:
             raise ValueError("expected a tokenizer whose pieces the weights know, and texts no longer than they know")
-        if any(weight.dtype != np.float32 or not np.isfinite(weight.sum()) for weight in self.weights.values()):
-            raise ValueError("expected weights in float32, all finite")
+        numbers = [*self.weights.values(), self.transitions] if self.kind == "token" else [*self.weights.values()]
+        finite = all(one.min() > -LARGEST and one.max() < LARGEST for one in numbers)
+        if not finite or any(weight.dtype != np.float32 for weight in self.weights.values()):
+            raise ValueError(f"expected weights in float32 between -{LARGEST} and {LARGEST}")
 
     def _probabilities(self, batch: Sequence[Encoding]) -> list[Any]:
         """(pieces, classes), or (classes,), of each text."""
@@ -134,6 +151,7 @@ class FewTexts(Exported):
         self._tokenizer = self._predict.tokenizer
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
+        self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
         if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         return super().predict_texts(texts, batch_size)
@@ -165,8 +183,9 @@ def _is_plain(description: Description) -> bool:
     """Whether all that a model is made of is a stock encoder, one of our tasks, and the shipped parser's words."""
     task, parser = description.task, description.parser
     made_of = (task.get("_target_") in TASKS, description.backbone.get("_target_") == "domadapt.models.encoder.Encoder")
-    words = "types" not in task or parser.get("_target_") == LISTED or SHIPPED_PARSER.items() <= parser.items()
+    words = parser.get("_target_") in (SPACY, LISTED)
+    words &= "types" not in task or parser.get("_target_") == LISTED or parser.get("name") == SHIPPED
     adds = description.methods or description.parses_at_prediction or description.control
-    values = [*inside(task)][1:]
+    values = [value for made in (task, description.backbone, parser) for value in [*inside(made)][1:]]
     no_code = not any(isinstance(value, dict) or "${" in str(value) for value in values)
     return all(made_of) and words and not adds and no_code

@@ -60,10 +60,16 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
 
 
 def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
-    """A prediction without what lies below the thresholds: no label, fewer spans."""
+    """A prediction without what lies below the thresholds: no label, fewer spans. Confidences are as they are shown.
+
+    >>> above(Prediction("good", 0.91236), {"good": 0.9124}).label
+    'good'
+    """
     if prediction.label is not None:
-        return prediction if prediction.confidence >= limits[prediction.label] else replace(prediction, label=None)
-    return replace(prediction, spans=tuple(s for s in prediction.spans if (s.confidence or 0.0) >= limits[s.type]))
+        sure = round(prediction.confidence, 4) >= limits[prediction.label]
+        return prediction if sure else replace(prediction, label=None)
+    kept = (span for span in prediction.spans if round(span.confidence or 0.0, 4) >= limits[span.type])
+    return replace(prediction, spans=tuple(kept))
 
 
 def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:

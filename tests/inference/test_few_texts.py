@@ -3,17 +3,20 @@
 import shutil
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.few_texts import MANY, MOST, FewTexts, few_texts
+from domadapt.inference.few_texts import MANY, MOST, TASKS, FewTexts, _is_plain, few_texts
 from domadapt.inference.model import Model, load
+from domadapt.inference.thresholds import above
 from domadapt.tasks.task import Prediction
 from tests.support import edit, finished, ran, without_checksums
 
@@ -90,3 +93,72 @@ def test_torch_is_not_loaded_and_a_parser_works_after_that() -> None:
     """
     told = ran(code, str(finished("extraction"))).splitlines()
     assert '"spans": [' in told[0] and told[1] == "det nsubj cop ROOT punct"
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("tokenizer_config.json", {"model_input_names": ["input_ids", "attention_mask"]}),  # pairs are read otherwise
+        ("tokenizer_config.json", {"split_special_tokens": True}),  # and so is a text with [SEP] in it
+        ("tokenizer_config.json", {"truncation_side": "left"}),
+        ("tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer"}),
+        ("config.json", {"max_position_embeddings": 400}),
+        ("config.json", {"intermediate_size": 60}),
+    ],
+)
+def test_a_tokenizer_or_weights_unlike_what_they_are_said_to_be_take_torch(
+    tiny_run: Path, tmp_path: Path, file: str, changes: dict[str, Any]
+) -> None:
+    model = without_checksums(Path(shutil.copytree(tiny_run / "model", tmp_path / "model")))
+    edit(model / "encoder" / file, lambda content: content.update(changes))
+    assert not quick(model, list(unlabelled(["Sharp."])))
+
+
+def test_a_damaged_tokenizer_configuration_takes_torch(tiny_run: Path, tmp_path: Path) -> None:
+    model = without_checksums(Path(shutil.copytree(tiny_run / "model", tmp_path / "model")))
+    (model / "encoder" / "tokenizer_config.json").write_text("[]")
+    assert not quick(model, list(unlabelled(["Sharp."])))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_weights_of_a_training_that_diverged_take_torch(tiny_run: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    model = without_checksums(Path(shutil.copytree(tiny_run / "model", tmp_path / "model")))
+    weights = load_file(model / "encoder" / "model.safetensors")
+    weights["bert.embeddings.LayerNorm.weight"] *= np.float32(1e25)  # finite, but sums of it are not
+    save_file(weights, model / "encoder" / "model.safetensors", metadata={"format": "pt"})
+    assert not quick(model, list(unlabelled(["Sharp."])))
+    with pytest.raises(ValueError, match="outputs are NaN"):
+        load(model, "cpu", "32").predict(["Sharp."])
+
+
+def test_a_parser_of_somebody_else_takes_torch_which_refuses_it(tiny_run: Path, tmp_path: Path) -> None:
+    """Whole texts are read without a parser; but it must not depend on their number whether a folder is trusted."""
+    about = read_description(tiny_run / "model")
+    classes = replace(about, task={"_target_": TASKS[1], "labels": ["a", "b"]})
+    assert _is_plain(classes)
+    assert not _is_plain(replace(classes, parser={"_target_": "somebody.Parser"}))
+    assert not _is_plain(replace(classes, backbone={**about.backbone, "more": {"_target_": "somebody.Code"}}))
+
+
+def test_errors_quote_texts_as_they_were_given(tiny_run: Path, tmp_path: Path) -> None:
+    model = without_checksums(Path(shutil.copytree(tiny_run / "model", tmp_path / "model")))
+    edit(model / "domadapt.json", lambda content: content.update(lowercase=True))
+    few = quick(model, list(unlabelled(["Sharp."])))
+    assert few is not None
+    with pytest.raises(ValueError, match="'Sharp LENS ␞ Dull' is a pair"):
+        few.predict_texts(list(unlabelled([("Sharp LENS", "Dull")])))
+
+
+def test_a_threshold_takes_confidences_as_they_are_shown(tiny_run: Path) -> None:
+    """Who copies one from the output keeps that span, on the quick way and on the whole one."""
+    texts, whole = list(unlabelled(TEXTS)), load(tiny_run / "model", "cpu", "32")
+    few = quick(tiny_run / "model", texts)
+    assert few is not None
+    for model in (few, whole):
+        for found in model.predict_texts(texts):
+            shown = [found.confidence] if found.label else [span.confidence or 0.0 for span in found.spans]
+            for least in (round(sure, 4) for sure in shown):
+                kept = above(found, dict.fromkeys(model.task.names, least))
+                assert kept.label if found.label else least in {round(s.confidence or 0.0, 4) for s in kept.spans}
