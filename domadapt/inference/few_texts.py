@@ -89,10 +89,10 @@ class Bert(OnnxModel):
         if not finite or any(weight.dtype != np.float32 for weight in self.weights.values()):
             raise ValueError(f"expected weights in float32 between -{LARGEST} and {LARGEST}")
 
-    def _probabilities(self, batch: Sequence[Encoding]) -> list[Any]:
+    def _logits(self, batch: Sequence[Encoding]) -> list[Any]:
         """(pieces, classes), or (classes,), of each text."""
         found = [self._linear(self._states(np.array(one.ids), np.array(one.type_ids)), "classifier") for one in batch]
-        return [softmax(logits if self.kind == "token" else logits[0]) for logits in found]
+        return found if self.kind == "token" else [logits[0] for logits in found]
 
     def _states(self, ids: Any, segments: Any) -> Any:
         """What the head reads: (pieces, width), or of texts (1, width)."""

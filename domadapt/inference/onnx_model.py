@@ -60,16 +60,15 @@ class OnnxModel:
         results: list[dict[str, Any]] = [{} for _ in encoded]
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            probabilities = self._probabilities([encoded[i] for i in places])
-            for place, own in zip(places, probabilities):
+            for place, own in zip(places, self._logits([encoded[i] for i in places])):
                 if self.kind == "sequence":
-                    best, sure = int(own.argmax()), softmax(np.log(np.maximum(own, 1e-30)), self.temperature)
+                    best, sure = int(own.argmax()), softmax(own, self.temperature)
                     results[place] = {"label": self.labels[best], "confidence": round(float(sure[best]), 4)}
                 else:
                     results[place] = {"spans": self._spans(texts[place], encoded[place], own)}
         return results
 
-    def _probabilities(self, batch: Sequence[Encoding]) -> Any:
+    def _logits(self, batch: Sequence[Encoding]) -> Any:
         """(texts, classes), or (texts, pieces, classes)."""
         width = max(len(one.ids) for one in batch)
         ids = np.full((len(batch), width), self.pad, dtype=np.int64)
@@ -79,14 +78,14 @@ class OnnxModel:
             segments[row, : len(one.ids)] = one.type_ids
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
         (logits,) = self.session.run(None, {one.name: given[one.name] for one in self.session.get_inputs()})
-        return softmax(logits)
+        return logits
 
-    def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
+    def _spans(self, text: str, encoding: Encoding, logits: Any) -> list[dict[str, Any]]:
         """A word has the class of its first piece, all decoded together; an I- of the same type goes on with a span."""
         words = self._words(text, encoding)
         if not words:
             return []
-        best, sure = self._decoded(np.log(np.maximum(probabilities[[place for place, *_ in words]], 1e-30)))
+        best, sure = self._decoded(logits[[place for place, *_ in words]])
         tags, groups = [self.labels[i] for i in best], list[list[int]]()
         for word, (last, tag) in enumerate(zip(["O", *tags], tags)):
             if tag[0] == "I" and last[2:] == tag[2:]:
@@ -116,7 +115,10 @@ class OnnxModel:
         return words
 
     def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:
-        """The best sequence of tags (Viterbi), and each tag's probability over all sequences (forward-backward)."""
+        """The best sequence of tags (Viterbi), and each tag's probability over all sequences (forward-backward).
+
+        A word's (words, classes) scores may differ from log-probabilities by a number that is the same for all tags.
+        """
         within, count = self.transitions[:-1], len(self.labels)
         best, back, forward = self.transitions[-1] + scores[0], [], [self.transitions[-1] + scores[0]]
         for row in scores[1:]:
@@ -131,8 +133,7 @@ class OnnxModel:
         for places in back[::-1]:
             tags.append(int(places[tags[-1]]))
         tags.reverse()
-        every = np.array(forward) + np.array(backward[::-1])
-        every = softmax(every - np.logaddexp.reduce(every, axis=1, keepdims=True), self.temperature)
+        every = softmax(np.array(forward) + np.array(backward[::-1]), self.temperature)
         return tags, [float(every[word, tag]) for word, tag in enumerate(tags)]
 
 
