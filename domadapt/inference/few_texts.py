@@ -26,7 +26,7 @@ from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.text import inside
 
-MANY, MOST = 200, 10_000  # texts, and characters of all: with more, torch computes faster than it saves to leave it out
+MANY, MOST = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
 TASKS = tuple(f"{task.__module__}.{task.__qualname__}" for task in (Extraction, Classification))
 SPACY = "domadapt.syntax.parser.SpacyParser"
 LARGEST = 1000  # of a weight; from larger ones, of a training that diverged, sums may be no numbers
