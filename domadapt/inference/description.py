@@ -210,5 +210,7 @@ def free_folder(to: Path, model: Path) -> None:
     """Refuse to write over somebody's files, or into the folder of the model."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")
+    if to.resolve() == Path.cwd():  # it would be replaced, and the shell be left in one that is gone
+        raise ValueError(f"to={to}: is the folder that you are in; give one in it, or beside it")
     if model.resolve() in to.resolve().parents:
         raise ValueError(f"to={to}: lies in the model's folder {model}; give one beside it")

@@ -87,7 +87,11 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole. One process at a time."""
+    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole. One process at a time.
+
+    Of a link, what it points to is replaced.
+    """
+    path = path.resolve() if path.is_symlink() else path
     part = path.with_name(f".{path.name}.new{PART}")
     shutil.rmtree(part, ignore_errors=True)
     try:

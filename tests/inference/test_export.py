@@ -222,11 +222,20 @@ def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path)
         refuse_own(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tiny_run: Path, command: Command, tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone(
+    tiny_run: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     assert "to=mine: there is something in it" in command("export", f"model={tiny_run}", "to=mine", code=2)[1]
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
+    assert "to=.: there is something in it" in command("export", f"model={tiny_run}", "to=.", code=2)[1]
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    for verb, more in (("export", []), ("guide", ["types=[aspect]", "terms=[lens]"])):
+        _, err = command(verb, f"model={tiny_run}", "to=.", *more, code=2)
+        assert "to=.: is the folder that you are in; give one in it, or beside it" in err
+    monkeypatch.chdir(tmp_path)
     _, err = command("export", f"model={tiny_run}", "to=/proc/mine", code=2)
     assert "No such file or directory; name a folder that can be read and written (to; model is read)" in err
 
@@ -487,6 +496,11 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
     assert any("lens" in span for span in found) and not any("number" in span for span in found)
     assert "there is something in it" in guide("types=[aspect]", "terms=[lens]")
+    (tmp_path / "disk").mkdir()
+    for link, to in (("empty", "disk"), ("new", "disk/new")):  # a link, to a folder or to none yet, stays one
+        (tmp_path / link).symlink_to(tmp_path / to)
+        domadapt.guide(tiny_run, tmp_path / link, **same_words)
+        assert (tmp_path / link).is_symlink() and (tmp_path / to / "domadapt.json").is_file()
     _, told = command("guide", f"model={tmp_path}/guided", f"to={tmp_path}/again", "terms=[strap]")
     assert "has guidelines; these take their place" in told
     measured = export(tmp_path / "guided", tmp_path / "stock", drop_methods=True)
