@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +158,15 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
 
 
 @pytest.mark.parametrize("format", ["hf", "onnx"])
-def test_a_model_of_pairs_is_handed_over(run: Path, tmp_path: Path, format: str) -> None:
+def test_a_model_of_pairs_is_handed_over(run: Path, tmp_path: Path, command: Command, format: str) -> None:
     measured = export(run, tmp_path / "out", format, [paired(*pair) for pair in ASKED])
     assert "The same label in 2 of 2 texts." in measured
     said = domadapt.load(run, "cpu", "32").predict(ASKED)
+    write_jsonl(tmp_path / "labelled.jsonl", rows())
+    told, _ = command("score", f"model={tmp_path}/out", f"baseline={run}", f"input={tmp_path}/labelled.jsonl")
+    assert f"{len(rows())} labelled texts" in told and re.search(r"gain over it +\+0.0", told)
+    _, told = command("predict", f"model={tmp_path}/out", "text=It rains.", code=2)
+    assert "is a single text; the source has pairs: give the second text as text_pair" in told
     if format == "onnx":
         found = OnnxModel(tmp_path / "out")(ASKED)
         with pytest.raises(TypeError, match="expected two texts, got 'It'"):

@@ -219,8 +219,13 @@ def to_compare(folder: Path, texts: Sequence[str] | None, less: bool) -> list[st
     """Some of the texts, of which ``less`` of a model has not learnt; where none are given, of its predictions."""
     if texts is not None:
         return [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
-    predictions = beside(folder, "predictions.jsonl")
-    return [line["text"] for line in read_json_lines(predictions)[:COMPARED]] if predictions else []
+    if (predictions := beside(folder, "predictions.jsonl")) is None:
+        return []
+    try:
+        return [str(line["text"]) for line in read_json_lines(predictions)[:COMPARED]]
+    except (ValueError, KeyError, TypeError) as error:
+        told = f"damaged ({type(error).__name__}: {error}); delete it, or give other texts: input=FILE"
+        raise ValueError(f"{predictions}: {told}") from error
 
 
 def write_card(part: Path, folder: Path, description: Description, use: str, measured: Sequence[str]) -> None:
@@ -280,12 +285,15 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
 def write_stock(encoder: Path, folder: Path, session: Session) -> None:
     """A Hugging Face folder whose tokenizer cuts where the model was trained to, and which is as sure as the model."""
     folder.mkdir(parents=True)
-    for path in encoder.iterdir():
+    for path in filter(Path.is_file, encoder.iterdir()):  # a folder of somebody's may lie beside
         shutil.copyfile(path, folder / path.name)
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**config, "model_max_length": session.max_length}, indent=2), encoding="utf-8")
     if session.task.kind == "sequence":
+        path = folder / "config.json"  # a stock one does not say whether texts are pairs
+        config = {**json.loads(path.read_text(encoding="utf-8")), "pairs": session.task.pairs}
+        path.write_text(json.dumps(config, indent=2), encoding="utf-8")
         calibrate(folder, session)
 
 

@@ -100,7 +100,7 @@ def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str])
     kept["guidelines"] = {"weights": {}, "memory": method.memory()}
 
     def write(part: Path) -> None:
-        shutil.copytree(folder, part, dirs_exist_ok=True)
+        shutil.copytree(folder, part, dirs_exist_ok=True, ignore_dangling_symlinks=True)
         (part / thresholds.FILE).unlink(missing_ok=True)  # rates on the source, without guidelines
         checkpoint.save(kept, part / METHODS)
         replace(description, methods={**description.methods, "guidelines": config}).write(part)

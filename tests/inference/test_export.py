@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,21 @@ def test_a_folder_with_something_in_it_is_left_alone(
     monkeypatch.chdir(tmp_path)
     _, err = command("export", f"model={tiny_run}", "to=/proc/mine", code=2)
     assert "No such file or directory; name a folder that can be read and written (to; model is read)" in err
+
+
+def test_what_lies_beside_a_model_and_damaged_predictions(tiny_run: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copytree(tiny_run, tmp_path / "mine"))
+    (mine / "model" / "encoder" / "notes").mkdir()
+    (mine / "model" / "notes.md").symlink_to(tmp_path / "gone.md")
+    export(mine, tmp_path / "stock")
+    if "types" in read_description(mine / "model").task:
+        domadapt.guide(mine, tmp_path / "guided", terms=["lens"])
+    for number, line in enumerate(('{"text"', '{"label": 1}', "1")):
+        (mine / "predictions.jsonl").write_text(line, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"mine/predictions.jsonl: damaged .*; delete it, or give other texts"):
+            export(mine, tmp_path / str(number))
+    (mine / "predictions.jsonl").unlink()
+    assert "for want of texts" in export(mine, tmp_path / "other")[0]
 
 
 def test_a_run_folder_is_loaded_like_its_model(tiny_run: Path) -> None:
