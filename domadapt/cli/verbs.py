@@ -315,14 +315,13 @@ def loaded(cfg: Settings, folder: Path) -> "Model":
 
 def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "Model | Exported":
     """Likewise, of an exported folder, too: for what needs predictions alone, of these texts."""
-    if not is_exported(folder):
-        check_choices(vars(cfg))
-        plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed" and isinstance(cfg.trust_code, bool)
-        return (few_texts(folder, read_description(folder), texts) if plain else None) or loaded(cfg, folder)
     check_choices(vars(cfg))
-    if cfg.device == "cuda":
-        raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
-    return Exported(folder)
+    if is_exported(folder):
+        if cfg.device == "cuda":
+            raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
+        return Exported(folder)
+    plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed" and isinstance(cfg.trust_code, bool)
+    return (few_texts(folder, read_description(folder), texts) if plain else None) or loaded(cfg, folder)
 
 
 def column(cfg: Settings) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tokenizers import Encoding, Tokenizer
 from domadapt.config.compose import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.texts import lower_in_place
-from domadapt.inference.description import LISTED, STOCK, Description, checked
+from domadapt.inference.description import LISTED, Description, checked
 from domadapt.inference.exported import Exported
 from domadapt.inference.onnx_model import OnnxModel, softmax
 from domadapt.syntax.alignment import UNREAD, align
@@ -41,10 +41,8 @@ class Bert(OnnxModel):
     def __init__(self, encoder: Path, task: Task, max_length: int, warnings: Counter[str]) -> None:
         from safetensors.numpy import load_file
 
-        config, reads = (
-            json.loads((encoder / name).read_text(encoding="utf-8"))
-            for name in ("config.json", "tokenizer_config.json")
-        )
+        config = stock_config(encoder, task.labels)
+        checked(encoder.parent)
         self.heads, self.epsilon = config["num_attention_heads"], config["layer_norm_eps"]
         self.depth, self.longest, self.warnings = config["num_hidden_layers"], max_length, warnings
         self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
@@ -55,10 +53,10 @@ class Bert(OnnxModel):
         self.tokenizer.enable_truncation(max_length)
         weights = load_file(encoder / "model.safetensors")
         self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
-        self._refuse_others(config, reads)
+        self._refuse_partial(config)
 
-    def _refuse_others(self, config: dict[str, Any], reads: dict[str, Any]) -> None:
-        """Refuse another architecture or tokenizer, and files that are not of one whole model."""
+    def _refuse_partial(self, config: dict[str, Any]) -> None:
+        """Refuse weights and a tokenizer that are not of one whole model of such a configuration."""
         width = config["hidden_size"]
         shapes = {
             "embeddings.word_embeddings": (config["vocab_size"], width),
@@ -66,19 +64,6 @@ class Bert(OnnxModel):
             "embeddings.token_type_embeddings": (config["type_vocab_size"], width),
             "encoder.layer.0.intermediate.dense": (config["intermediate_size"], width),
         }
-        expected = {
-            "model_type": "bert",
-            "hidden_act": "gelu",
-            "position_embedding_type": "absolute",
-            "is_decoder": False,
-            "id2label": {str(place): label for place, label in enumerate(self.labels)},
-            "tokenizer_class": "BertTokenizer",
-            "truncation_side": "right",
-            "split_special_tokens": False,
-        }
-        stored = expected | {name: value for name, value in {**config, **reads}.items() if name in expected}
-        if stored != expected or "token_type_ids" not in reads.get("model_input_names", ["token_type_ids"]):
-            raise ValueError(f"expected a model and its tokenizer with {expected}")
         if {name: self.weights[f"{name}.weight"].shape for name in shapes} != shapes:
             raise ValueError(f"expected weights of the shapes {shapes}")
         known = max(self.tokenizer.get_vocab().values()) < config["vocab_size"]
@@ -139,6 +124,26 @@ class Bert(OnnxModel):
         return [[int(place), *map(int, word)] for place, word in zip(first, words, strict=True) if place >= 0]
 
 
+def stock_config(encoder: Path, labels: Sequence[str]) -> dict[str, Any]:
+    """``config.json`` of a stock BERT with these labels and its tokenizer; a ValueError where it is of another."""
+    files = "config.json", "tokenizer_config.json"
+    config, reads = (json.loads((encoder / name).read_text(encoding="utf-8")) for name in files)
+    expected = {
+        "model_type": "bert",
+        "hidden_act": "gelu",
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "id2label": {str(place): label for place, label in enumerate(labels)},
+        "tokenizer_class": "BertTokenizer",
+        "truncation_side": "right",
+        "split_special_tokens": False,
+    }
+    stored = expected | {name: value for name, value in {**config, **reads}.items() if name in expected}
+    if stored != expected or "token_type_ids" not in reads.get("model_input_names", ["token_type_ids"]):
+        raise ValueError(f"expected a model and its tokenizer with {expected}")
+    return dict(config)
+
+
 class FewTexts(Exported):
     """A model's folder, for texts that :func:`few_texts` allows."""
 
@@ -164,16 +169,13 @@ def few_texts(folder: Path, description: Description, texts: Sequence[Unlabelled
         return None
     if any(text.words is not None or not text.text.strip() for text in texts):
         return None
-    checked(folder)
-    if not all((folder / "encoder" / name).is_file() for name in STOCK):
-        return None
     try:
         model = FewTexts(folder, description)
         pair, network = ("A text.", "Another."), model._predict
         network([pair if model.task.pairs else pair[0]])
         if network.used != network.weights.keys():
             return None
-    except Exception:  # whatever is in its files
+    except Exception:  # whatever is in its files: it is told by who reads them next
         return None
     model.warnings.clear()
     return model
