@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,10 +44,13 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "shipped"
 
 
-@pytest.fixture
-def keys(shipped: Path) -> Iterator[Keys]:
-    configs = {name: compose("train", overrides) for name, overrides in CELLS.items()}
+@pytest.fixture(scope="module")
+def configs() -> dict[str, Any]:
+    return {name: compose("train", overrides) for name, overrides in CELLS.items()}
 
+
+@pytest.fixture
+def keys(shipped: Path, configs: dict[str, Any]) -> Iterator[Keys]:
     def ask() -> dict[str, str]:
         key.installed.cache_clear()
         return {name: cell_key(config) for name, config in configs.items()}
