@@ -267,15 +267,24 @@ def _warnings(
         yield CardWarning(cut_off, _again(metrics, "max_length", more) if more > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
-            sides, kept = metrics.config["data"], ("path", "format", "text", "text_pair", "label", "id")
-            given = [(f"{s}.{k}", sides.get(s, {}).get(k)) for s in ("source", "target") for k in kept]
-            files = [f"{name}={value}" for name, value in given if value is not None]
-            whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""
-            yield CardWarning(f"target unlike source: {finding.text}", whole)
+            yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
     labelled = len(session.domains.source_records) + len(session.domains.source_dev)
     for name, count, least in zip(("labelled", "target"), (labelled, texts), MEASURED[session.task.kind], strict=True):
         if session.source_only and count < least:
             yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
+
+
+def audit_command(data: Mapping[str, Any]) -> str:
+    """Of the same texts in the same case, or its numbers would be others.
+
+    >>> sides = {"source": {"name": "a", "path": "a.csv", "dev_path": "b.csv"}, "target": {"path": "c.txt", "id": None}}
+    >>> audit_command({**sides, "lowercase": True, "detokenise": False})
+    'domadapt audit data=my_files source.path=a.csv source.dev_path=b.csv target.path=c.txt data.lowercase=true'
+    """
+    given = [(f"{s}.{k}", v) for s in ("source", "target") for k, v in data.get(s, {}).items() if k != "name"]
+    files = [f"{name}={value}" for name, value in given if value is not None]
+    changed = [f"data.{name}=true" for name in ("lowercase", "detokenise") if data.get(name)]
+    return shlex.join(["domadapt", "audit", "data=my_files", *files, *changed]) if files else ""
 
 
 Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
@@ -314,8 +323,10 @@ def to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) 
 
     >>> to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
     [('fit', 33, 9), ('they', 20, 0)]
+    >>> to_judge(["They fit."] * 9 + ["They're fine."] * 9, ["They"] * 12)  # parsers cut these words in two
+    [('they', 18, 12)]
     """
-    uses = Counter(word for text in texts for word in words(text))
+    uses = Counter(part for text in texts for word in words(text) for part in {word, *word.split("'")})
     known = Counter(last[-1] for term in found if (last := words(term)))
     doubt = {word: min(count, uses[word] - count) for word, count in known.items() if word not in PRONOUNS}
     asked = sorted((word for word, times in doubt.items() if times >= 3), key=lambda one: (-doubt[one], one))[:15]
