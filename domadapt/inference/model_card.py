@@ -118,9 +118,9 @@ def _limits(description: Description, metrics: Metrics | None, source: str, targ
     yield f"It reads the first {description.max_length} subwords of a text; the rest is not labelled."
     other = "on other text, and in other languages,"
     yield f"It was trained on text of {source} and made for {target}; its score {other} is not known."
-    if metrics and metrics.calibration.error is not None:
-        error = 100 * metrics.calibration.error
-        yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
+    if metrics and (error := metrics.calibration.scaled_error) is not None:  # confidences are told as scaled
+        over = f"{'words, most of them in no span,' if 'types' in description.task else 'texts'} of {target}"
+        yield f"Its confidence is off by {100 * error:.0f} points of 100 on average over {over}: of {MADE_FROM}."
     else:
         yield f"How far its confidence can be believed on {target} has not been measured."
 

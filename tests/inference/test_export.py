@@ -96,7 +96,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert f"model = {call}\n" in card
     assert "| from 0 | from 0.5 |" in card and "held-out texts of" in card.split("## Thresholds")[1]
-    assert card.count("of the model that this folder was made from") == 2  # scores and rates: a smaller one has others
+    assert card.count("of the model that this folder was made from") == 3  # all that is not measured again
     code = f"""if True:
         import json, sys
         from transformers import pipeline
@@ -139,6 +139,8 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 subwords", "use()", "Measured."):
         assert told in card
     assert "not been measured" not in card.split("## Limits")[0]
+    sure = replace(run.calibration, error=0.31, scaled_error=0.04)  # as it is, and as it is told
+    assert "off by 4 points" in model_card(read_description(folder), replace(run, calibration=sure), "use()", [])
     estimate = replace(run, target_test={}, expected=Expected(0.9, 0.76, 1.0))
     assert "without a label: 90 (76 to 100, " in model_card(read_description(folder), estimate, "use()", [])
     few = model_card(read_description(folder), replace(run, counts=replace(run.counts, target_labels=20)), "use()", [])
