@@ -83,7 +83,8 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     given = [run.config.get("backbone") or {} for pair in pairs for run in pair.runs if run.role not in BELOW]
     backbones = dict.fromkeys(str(one.get("name") or "") for one in given)
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
-    best = best_overall(pairs)
+    measured = [pair for pair in pairs if any(run.target_test for run in pair.runs)]
+    best = best_overall(measured) or best_overall(pairs)
     if best and (scores := _scores(best)):
         over = f" (means of {counted(len(best), 'pair')})" if len(best) > 1 else ""
         items.append(("Target score, %", " → ".join(f"{name} {100 * mean:.1f}" for name, mean in scores) + over))
@@ -100,7 +101,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
         there = [folder for folder in folders if folder.is_dir()]
         more = f" (and {len(there) - 1} more: other seeds and pairs)" if len(there) > 1 else ""
         items.append(("Model", f"{there[0]}{more}" if there else "not kept beside these runs"))
-    return Facts(verdict(pairs, overall), tuple(Fact(*item) for item in items))
+    return Facts(verdict(measured or pairs, overall), tuple(Fact(*item) for item in items))
 
 
 def run_time(pairs: Sequence[Pair]) -> float:

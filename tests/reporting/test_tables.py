@@ -390,6 +390,12 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
         assert (facts["Gap closed"], facts["Model"]) == ("25 %", "not kept beside these runs")
 
 
+def test_the_card_tells_of_pairs_with_scores() -> None:
+    unscored = [one for name in ("a", "b") for one in met({"source_only": None, "recipe": None}, target=name)]
+    pairs = grouped([*met({"source_only": 0.4, "lisa": 0.5}), *unscored])
+    assert verdict_card(pairs, compare(pairs)).sentence.startswith("lisa is 10.0 points")
+
+
 def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
     run = finished("classification")
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
