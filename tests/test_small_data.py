@@ -138,6 +138,8 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     assert card is not None and metrics["counts"]["source_train"] > card.source_texts == len(seen)
     assert sum(kind.source for kind in card.kinds) == card.source_texts
     assert {record.domain for record in seen} == {"source"}
+    audited = json.loads((tmp_path / "run/audit.json").read_text(encoding="utf-8"))  # or each label would be a repeat
+    assert audited["parts"]["source train"] == card.source_texts
     few = metrics["counts"]["target_labels"]
     said = (few, metrics["method"], metrics["role"], metrics["config"]["target_labels"])
     assert said == (2, "term_substitution+all_labels", "adapted", "all")
