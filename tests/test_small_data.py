@@ -369,6 +369,8 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "40 labelled texts of fifty_to_label" in out and "10 without a label are left out" in out
     assert "(95 % over texts)" in out and "the card expected" in out
     assert len(read_jsonl(folder / "scored.jsonl")) == 40
+    shutil.copytree(run / "source_only" / "model", run / "other")  # as guide and export write one there
+    assert "the card expected" not in command("score", f"model={run}/other", f"input={to_label}")[0]
     out, _ = command("score", f"model={run}", f"input={to_label}", f"baseline={run}")
     assert re.search(r"\n  gain over it +\+0.0  \(\+0.0 to \+0.0\)  p = 1 ", out)
     shutil.copy(labelled, copy := labelled.with_name(f"copy{labelled.suffix}"))

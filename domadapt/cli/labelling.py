@@ -73,7 +73,7 @@ def score(cfg: Settings) -> str:
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
     if len(records) < FEW:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
-    card = read_card(folder.parent)
+    card = read_card(folder.parent) if folder.name == "model" else None  # what else lies there is another model
     if card is not None and card.expected is not None:
         mean, low, high = (100 * share for share in (card.expected.score, card.expected.low, card.expected.high))
         lines.append(f"  Without labels the card expected {mean:.1f} ({low:.1f} to {high:.1f}, nine times in ten)")

@@ -190,8 +190,8 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
     )
     alt = f"Share of right {unit} against confidence, {pair.name}: {', '.join(m.name for m in shown)}"
     caption = (
-        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. Below the dotted "
-        f"line a model is too sure. Larger dots hold more {unit}."
+        f"Share of {unit} that are right, against the network's confidence before scaling, target test, seeds pooled. "
+        f"Below the dotted line a network is too sure. Larger dots hold more {unit}."
     )
     return [Figure(calibration_svg(shown, colors, alt), caption), errors]
 
