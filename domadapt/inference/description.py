@@ -183,7 +183,7 @@ def starting_from(arguments: Iterable[str]) -> list[str]:
             if own := [other for other in words if other.startswith(("backbone=", "backbone.name="))]:
                 raise ValueError(f"{word} goes on with that model's network; leave out {own[0]}")
             folder = model_folder(value)
-            about = read_description(folder)
+            about = checked(folder)
             if about.methods or not str(about.backbone.get("_target_")).endswith(".Encoder"):
                 more = ", ".join(about.methods) or "a network that is no transformer"
                 raise ValueError(f"{word}: {more} takes part in its predictions; only encoder and head can go on")
