@@ -179,9 +179,10 @@ def load_pipeline(name: str) -> "Language":
     try:
         nlp = spacy.load(shipped() / "parser" / "model" if name == SHIPPED else name, exclude=unneeded)
     except OSError as error:
-        fix = f"install it with `python -m spacy download {name}`, or use parser=shipped"
+        fix = "put its folder there" if "/" in name else f"install it with `python -m spacy download {name}`"
         why = str(error).splitlines()[0]
-        raise ValueError(f"parser.name={name!r}: no such spaCy pipeline is installed; {fix}. ({why})") from error
+        told = f"parser.name={name!r}: no such spaCy pipeline; {fix}, or train with parser=shipped"
+        raise ValueError(f"{told}. ({why})") from error
     nlp.max_length = sys.maxsize  # its limit is of memory that entity recognition takes
     if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
         nlp.remove_pipe("attribute_ruler")

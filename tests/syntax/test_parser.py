@@ -73,6 +73,8 @@ def test_conllu_is_placed_in_the_text_as_written_and_other_texts_are_named(tmp_p
 def test_a_missing_pipeline_and_a_missing_file_are_named() -> None:
     with pytest.raises(ValueError, match="python -m spacy download en_core_web_trf"):
         SpacyParser("en_core_web_trf")
+    with pytest.raises(ValueError, match="pipeline; put its folder there, or train with parser=shipped"):
+        SpacyParser("nowhere/pipeline")
     with pytest.raises(ValueError, match=r"nowhere.conllu: no such CoNLL-U file; set parser.path"):
         ConlluParser("nowhere.conllu")
 
