@@ -82,6 +82,12 @@ def test_small_data_trains_for_steps_in_as_many_epochs(run: Run) -> None:
     assert metrics["curve"][-1]["losses"]["task"] < metrics["curve"][0]["losses"]["task"]
 
 
+def test_a_damaged_card_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_card(tmp_path) is None and not caplog.text
+    (tmp_path / "card.json").write_text("{")
+    assert read_card(tmp_path) is None and f"{tmp_path}/card.json is damaged" in caplog.text
+
+
 def test_a_run_without_target_labels_leaves_a_card(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domadapt.reporting.target_card.FEW_DEV", 4)
     folder, metrics = run

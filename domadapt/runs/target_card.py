@@ -1,6 +1,7 @@
 """``card.json``: what a run's model says of a target that has no labels, for a person who wants to use it."""
 
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from domadapt.runs.metrics import Expected, schema
 from domadapt.utils.files import write_atomic
 
+log = logging.getLogger(__name__)
 FORMAT = 2
 FILE = "card.json"
 
@@ -115,4 +117,6 @@ def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
         card: TargetCard = schema(TargetCard).validate_python({**content, "folder": str(path.parent)})
         return card
     except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        if path.exists():
+            log.warning("left out: %s is damaged; copy it again", path)
         return None
