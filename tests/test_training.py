@@ -1,6 +1,7 @@
 """What a run promises besides its numbers: the same again, kept models, one line of what will not do."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,15 @@ def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> No
     parser = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "adaptation=term_substitution"]
     with pytest.raises(ValueError, match="term_substitution: writes new text every epoch, and conllu/.* knows only"):
         domadapt.train([*corpora(tmp_path), *parser, f"paths.cache={tmp_path}/cache"])
+
+
+def test_two_threads_that_train_at_once_draw_no_random_numbers_of_each_other(tmp_path: Path) -> None:
+    def run(name: str) -> bytes:
+        trained(tmp_path, name, "trainer.threads=1")
+        return (tmp_path / name / "model" / "encoder" / "model.safetensors").read_bytes()
+
+    with ThreadPoolExecutor(2) as both:
+        assert len({*both.map(run, ["one", "other"]), run("alone")}) == 1
 
 
 def test_a_run_leaves_torch_and_the_threads_of_blas_as_they_were(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Configurations: composed from yaml and overrides, made into objects."""
 
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -21,6 +22,8 @@ from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several
 from domadapt.config.resolvers import register
 from domadapt.utils.files import FULL
 from domadapt.utils.redact import hidden
+
+COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
 def make(config: Any, **extra: Any) -> Any:
@@ -113,11 +116,12 @@ def groups(verb: str) -> Iterator[tuple[str, str | None]]:
 def initialized() -> Iterator[None]:
     """Hydra, ready to compose: inside a verb as it is, with the user's --config-dir, else set up for this block."""
     register()
-    if GlobalHydra.instance().is_initialized():
-        yield
-    else:
-        with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
+    with COMPOSING:
+        if GlobalHydra.instance().is_initialized():
             yield
+        else:
+            with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
+                yield
 
 
 def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:

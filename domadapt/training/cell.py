@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -50,6 +51,7 @@ FOLDERS = {
     "checkpoint": ("*.safetensors", ".*"),
     "evidence": ("epoch=*.npz",),
 }
+ONE = threading.RLock()  # of who trains: random numbers are the process's, and two threads would draw each other's
 
 
 def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
     """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
     folder = config.folder
     redacted(config.values)  # known from here on
-    with run_lock(folder, wait):
+    with run_lock(folder, wait), ONE:
         clean(folder)
         status = Status(folder, config.key)
         if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
