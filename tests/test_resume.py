@@ -215,6 +215,19 @@ def test_a_status_of_another_version_is_ignored_and_its_results_are_read(shared:
     assert len(read_runs(tmp_path).runs) == 1 and not read_runs(tmp_path).skipped
 
 
+def test_nothing_stays_of_an_attempt_at_another_run(tmp_path: Path) -> None:
+    """Of a network that was killed before its result, whose folder then takes rules: they have no model, nor a card."""
+    labels, answers = tmp_path / "fifty_to_label.csv", "id,text,label\n1,Sharp.,positive\n"
+    for name in (labels.name, "card.json", "predictions.jsonl"):
+        (tmp_path / name).write_text(answers)
+    (tmp_path / "model" / "encoder").mkdir(parents=True)
+    (tmp_path / "status.json").write_text(json.dumps(STATUS))
+    domadapt.train([*corpora(tmp_path / "data"), "rule_baseline=path_rules", f"paths.run={tmp_path}"])
+    assert not (tmp_path / "model").exists() and not (tmp_path / "card.json").exists()
+    assert (tmp_path / "predictions.jsonl").read_text() != answers
+    assert not labels.exists() and labels.with_name(f"before.{labels.name}").read_text() == answers
+
+
 def test_files_of_somebody_else_are_not_deleted(shared: Path, tmp_path: Path) -> None:
     own = tmp_path / "model" / "thesis.tex"
     own.parent.mkdir()

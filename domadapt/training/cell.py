@@ -27,7 +27,7 @@ from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
 from domadapt.runs.key import files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
-from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
+from domadapt.runs.status import Busy, Status, finished, read_results, read_status, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction, Scores, Task, span_row
 from domadapt.tracking.tracker import tracking
@@ -67,6 +67,9 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         build.refuse_early(config.composed)
         log.info("two networks are trained: first the source-only one, then the adapted one")
         train(before)
+    if before is not None and not (before.folder / "model").is_dir():
+        fix = "move that folder away, and it is trained again"
+        raise ValueError(f"{before.folder}: is finished, but its model/, which this run learns from, is gone; {fix}")
     for name in FILES:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -94,6 +97,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
             log.info("%s is finished: not run again (by another process, or before it was killed)", folder)
         else:
             set_aside(folder)
+            forget_another(folder, config.key)
             try:
                 with settings_of_torch(), tracking(config.values, config.key, folder, status.attempts) as tracker:
                     metrics = run(config, status, tracker)
@@ -119,6 +123,16 @@ def clean(folder: Path) -> None:
         clear_parts(folder / name)
     for part in (folder / "checkpoint").glob(".*"):
         shutil.rmtree(part, ignore_errors=True)
+
+
+def forget_another(folder: Path, key: str) -> None:
+    """Delete what a killed attempt at another run has left: this one may write no card, or no model, to replace it."""
+    if read_status(folder).get("key", key) != key:
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        for name in OF_RUN[2:]:
+            (folder / name).unlink(missing_ok=True)
+        for path in folder.glob("fifty_to_label.*"):  # which may hold somebody's labels
+            path.replace(path.with_name(f"before.{path.name}"))
 
 
 def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What adapts by the target's text: labels that collapse are refused, two teachers are averaged."""
 
 import logging
+import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -326,3 +327,7 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     assert not domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32").session.methods
     session = built(tmp_path, *recipe)
     assert session.augments and session.reads("target")
+    (tmp_path / "run" / "metrics.json").unlink()  # as if it had been killed, and the other's model deleted for room
+    shutil.rmtree(tmp_path / "run" / "source_only" / "model")
+    with pytest.raises(ValueError, match="source_only: is finished, but its model/, .* is gone; move that"):
+        trained(tmp_path, "run", *recipe)
