@@ -1,6 +1,7 @@
 """Thresholds: labels and spans below a confidence are left out; held-out source texts tell what that costs."""
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any
 from domadapt.data.records import Record
 from domadapt.tasks.task import Prediction
 
+log = logging.getLogger(__name__)
 FILE = "source_dev.json"  # in a model's folder
 SHOWN = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
 
@@ -82,9 +84,17 @@ def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
 
 
 def source_dev(folder: Path) -> dict[str, Any]:
-    """What :func:`counted` gave of a model's source dev, as ``kinds``, with ``source`` and ``texts``."""
+    """What :func:`counted` gave of a model's source dev, as ``kinds``, with ``source`` and ``texts``; empty if that is
+    not there, or damaged."""
     path = folder / FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    try:
+        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        for kind in about.get("kinds", {}).values():
+            rates(kind, 0.0)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("left out: %s is damaged (%s); copy it again", path, error)
+        return {}
+    return about
 
 
 def rates(kind: Mapping[str, Any], limit: float) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from domadapt.inference.export import export, notes, pipeline_like, quietly, ref
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads, stock_model
-from domadapt.inference.thresholds import above, counted, least
+from domadapt.inference.thresholds import above, counted, least, source_dev
 from domadapt.models.attention import attention_modules, output_projection
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
@@ -282,6 +282,13 @@ def test_a_word_of_sentencepiece_begins_behind_its_space() -> None:
     model.labels, model.transitions, model.temperature = ["O", "B-aspect", "B-opinion"], np.zeros((4, 3)), 1.0
     found = model._spans(text, encoded, np.eye(3)[[2, 0, 1, 0, 0]])
     assert [(span["type"], span["text"]) for span in found] == [("opinion", "dull"), ("aspect", "lens.")]
+
+
+@pytest.mark.parametrize("content", ['{"sou', "[]", '{"source": "a", "texts": 5, "kinds": {"aspect": [[1]]}}'])
+def test_a_damaged_source_dev_is_left_out_and_told(tmp_path: Path, content: str, caplog: Any) -> None:
+    """Of the report of many runs, which checks no model's checksums, it ended all."""
+    (tmp_path / "source_dev.json").write_text(content)
+    assert source_dev(tmp_path) == {} and f"{tmp_path}/source_dev.json is damaged" in caplog.text
 
 
 def test_thresholds_of_spans() -> None:
