@@ -155,7 +155,7 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
     lines = [f"{counted(len(todo), 'cell')}: {axes}; launcher {launcher}, {at_a_time}"]
     words = {
         FINISHED: "finished: not run again (to force one, delete its folder)",
-        STARTED: "started: go on from their last checkpoint",
+        STARTED: "started or failed: go on from their last checkpoint, if there is one",
         WAITING: "to run",
     }
     lines += [f"  {count[state]} {text}" for state, text in words.items() if count[state]]
