@@ -375,9 +375,9 @@ def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, An
             side = "target" if group is target else "source"
             fix = f"expected one column; the second of a pair is {side}.text_pair="
             raise ValueError(f"{side}.{name}={group[name]}: {fix}")
-        if group.get(name):
+        if group.get(name) not in (None, ""):  # 0 is a column of a DataFrame without names
             columns[name] = (str(group[name]),)
-        elif group is target and source.get(name):
+        elif group is target and source.get(name) not in (None, ""):
             columns[name] = (str(source[name]), name)
     return columns
 

@@ -225,7 +225,7 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
         # Numbers and lists of numpy as Python's; anything else, such as a date, as text.
         plain = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
         lines.append(plain + "\n")
-    return "".join(lines).encode("utf-8", "surrogatepass")
+    return "".join(lines).encode("utf-8", "backslashreplace")  # half a surrogate pair as JSON has it
 
 
 def saved(data: Any, folder: Path) -> Path:

@@ -203,7 +203,7 @@ def _targets(file: OpenedFile, sentence: Element, lines: dict[Element, int], tex
             if not (value := target.get(side, "")).isdecimal() or len(value) > 9:
                 raise file.error(line, side, target.get(side, MISSING), "a character offset", "write it in digits")
         start, end = int(target.attrib["from"]), int(target.attrib["to"])
-        if term is None or start >= end or text[start:end] != term:
+        if term is None or not start < end <= len(text) or text[start:end] != term:
             field = f"{key} at characters {start} to {end} ({text[start:end][:30]!r})"
             fix = "count characters of the text from 0, end exclusive"
             raise file.error(line, field, MISSING if term is None else term, "the text at these offsets", fix)

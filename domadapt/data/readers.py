@@ -78,7 +78,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
     """The name of the format that a file is in, by what the user says, its first characters, then its extension."""
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
-        if format not in FORMATS:
+        if str(format) not in FORMATS:
             raise DataError(None, "format", format, f"one of {names}", "delimited is for CSV and TSV, or leave it out")
         return format
     fitting = [name for name, known in FORMATS.items() if known.fits(head)]
@@ -341,7 +341,7 @@ def _rows(file: OpenedFile, header_line: str, marked: bool) -> Iterator[tuple[in
             line = rows.line_num + 1
     except csv.Error as error:
         field, content = f"row ({str(error).replace(chr(9), 'TAB')})", dict(file.lines()).get(line, "")
-        fix = "put quotes around fields that hold quotes, and double those inside"
+        fix = "put quotes around fields that hold quotes or line ends, and double the quotes inside"
         raise file.error(line, field, content, "well-formed CSV", fix) from None
 
 

@@ -230,7 +230,7 @@ def parse_record(
         counted[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     confidence = _confidence(obj, where, counted) if label is not None else None
-    if "tokens" not in obj:
+    if obj.get("tokens") is None:  # null where a table has both
         text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
         return Record(identifier, domain, text, None, label, spans, confidence=confidence)

@@ -233,8 +233,17 @@ def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
     for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
         assert [r.label for r in read(saved(held, tmp_path), domain="a").records] == [None]
+    with pytest.raises(ValueError, match="text is .*ud800'; expected whole characters; write both halves"):
+        read(saved(["a \ud800"], tmp_path), domain="a")
     with pytest.raises(ValueError, match="^target: item 2 is None; expected a text"):
         domadapt.train([f"paths.cache={tmp_path}"], source=[(TEXT, "a")], target=[TEXT, None])
+
+
+def test_columns_without_names_are_numbers(tmp_path: Path) -> None:
+    texts = [TEXT, "The hinge is flimsy.", "Typing on it is a joy."]
+    path = saved({0: texts, 1: ["a", "b", "a"]}, tmp_path)
+    domains = my_files({"path": path, "text": 0, "label": 1}, {"path": path, "text": 0}, 0.3)
+    assert sorted(text.text for text in domains.unlabelled.texts) == sorted(texts)
 
 
 def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:

@@ -108,6 +108,12 @@ def test_unknown_fields_and_other_domains_are_counted() -> None:
 
 
 GOOD = {"id": "a", "domain": "camera", "text": "sharp"}
+
+
+def test_a_text_without_tokens_may_say_so() -> None:
+    assert parse_record({**GOOD, "tokens": None, "tags": None}, HERE) == parse_record(GOOD, HERE)
+
+
 TOKENISED = {"id": "a", "domain": "camera", "tokens": ["sharp", "lens"], "tags": ["O", "O"]}
 
 
