@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -257,8 +258,8 @@ def test_what_is_trained(trainable: str, layers: int) -> None:
     assert encoder.model.classifier.weight.requires_grad
 
 
-@pytest.mark.parametrize("trainable", ["top:3", "top:", "top:-1", "half", "bottom:1"])
-def test_malformed_trainable(trainable: str) -> None:
+@pytest.mark.parametrize("trainable", ["top:3", "top:", "top:-1", "half", "bottom:1", 0])
+def test_malformed_trainable(trainable: Any) -> None:
     with pytest.raises(ValueError, match=r"backbone.trainable=.*expected all, none, or top:N, N from 0 to 2"):
         freeze(tiny_encoder(), trainable)
 

@@ -145,8 +145,8 @@ def hold_out(
     passed over, so the share is met wherever there are enough small ones. Without copies, the split is that by record.
     ``by="record"`` draws each by itself, whoever has its copies; ``warnings`` counts those it would leave copies of.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"data.dev_share={share}: expected a share between 0 and 1, both excluded")
+    if not (isinstance(share, float) and 0 < share < 1):
+        raise ValueError(f"data.dev_share={share!r}: expected a share between 0 and 1, both excluded")
     if len(records) < 2:
         raise ValueError(f"{len(records)} labelled texts: expected 2 or more, of which a part is held out; label some")
     one_of("data.dev_by", by, "text", "record")

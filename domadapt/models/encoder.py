@@ -26,7 +26,7 @@ def freeze(encoder: Any, trainable: str) -> None:
     """Fix what should not be trained, by :class:`Encoder`'s ``trainable``; the task head always is."""
     if trainable == "all":
         return
-    kind, _, count = trainable.partition(":")
+    kind, _, count = str(trainable).partition(":")
     if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
         raise ValueError(f"backbone.trainable={trainable!r}: expected all, none, or top:N, N from 0 to {encoder.depth}")
     encoder.base.requires_grad_(False)
