@@ -402,6 +402,11 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     other = write_jsonl(folder / "other.jsonl", [{"text": "Fine.", **given}])
     _, err = command(*asked[:3], f"examples={other}", f"output={folder}/none.jsonl", code=2)
     assert f"none of its texts has a {'label' if of_labels else 'span'}; expected the model's labelled source" in err
+    unknown = write_jsonl(
+        folder / "unknown.jsonl", [{"text": "Fine.", **({"label": "x"} if of_labels else {"spans": [span]})}]
+    )
+    _, err = command(*asked[:3], f"examples={unknown}", f"output={folder}/none.jsonl", code=2)
+    assert "unknown.jsonl:1: " in err and "'x'" in err
     command(*asked[:3], f"output={folder}/none.jsonl", "count=2")
     assert "examples" not in (folder / "none.prompt.txt").read_text(encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:

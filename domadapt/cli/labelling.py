@@ -243,6 +243,7 @@ def sample(cfg: Settings) -> str:
         if not (examples := [r for r in found if (r.spans if token else r.label is not None)]):
             what = "a span" if token else "a label"
             raise ValueError(f"examples={path}: none of its texts has {what}; expected the model's labelled source")
+        _refuse_labels(folder, examples)
         examples = random.Random(1).sample(examples, min(EXAMPLES, len(examples)))
     output = Path(str(cfg.output))
     refuse_overwriting(output, [])
