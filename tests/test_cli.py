@@ -123,6 +123,10 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
         (["adapt", "FILE", "a.txt", "sead=1"], "sead: there is no such setting; did you mean seed?"),
+        (["train", "injection=gnn", "injection.gnn.layers=1"], "injection.gnn has convolution, width, depth, masked, "),
+        (["train", "injection.gnn.depth=1"], "injection.gnn: there is no such setting; choose injection= first"),
+        (["train", "trainer.max_length=9"], "trainer.max_length: there is no such setting; did you mean max_length?"),
+        (["train", "adaptation=distil", "adaptation.distil.teachers={a: 1}"], "DictConfig"),
         (["train", "data=hotel_laptop", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "seed=a=b"], "put text with special characters into quotes"),
@@ -148,6 +152,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
+        (["parse", "input=FILE", "format=[csv]"], "format is ['csv']; expected one of blitzer_review, conll"),
+        (["cache", "clear=true"], "clear=[True]: expected all, or some of parses"),
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected a whole number from 1"),
@@ -168,7 +174,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["report", "runs=null"], "runs=null: expected a folder of runs, or some: runs=runs/mine"),
         (["report", "runs=5"], "runs=5: expected a folder of runs"),
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
-        (["report", "runs=.", "output=5"], "output=5: expected a file's name"),
+        (["report", "runs=.", "output=5"], "output=5: expected a name that ends in .html"),
         (["report", "runs=.", "formats=5"], "formats=[5]: expected some of html"),
         (["train", "data=hotel_laptop", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
@@ -191,6 +197,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["compare", "a", "b", "input=x.txt"], "not a model folder"),
         (["score", "model=nowhere", "input=x.csv"], "not a model folder"),
         (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
+        (["audit", "data=hotel_laptop", "output=5", "seed=x"], "seed='x': expected a whole number"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
@@ -201,6 +208,16 @@ def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str]
     assert err.count("\n") == 1, err
     assert out == "" and "[hidden]" not in err
     assert [path.name for path in Path().iterdir()] == ["blank.txt"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["train", "--cfg", "job"]])
+def test_a_full_disk_under_standard_output_is_told_in_a_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "domadapt", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    told = f"domadapt {arguments[0]}: standard output can't be written (No space left on device); free space,"
+    assert done.returncode == 2 and done.stderr.startswith(told) and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [["train", "--help"], ["train", "--cfg", "job"]])

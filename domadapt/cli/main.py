@@ -55,7 +55,7 @@ def main() -> None:
     if sys.argv[1:2] not in (["adapt"], ["train"], ["benchmark"]):  # which clear what is half written when they go on
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    with _pipes_may_close():
+    with _one_line((sys.argv[1:2] or ["--help"])[0]):
         _main(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -83,8 +83,7 @@ def _main(arguments: list[str]) -> None:
         print(verb_help(verb, arguments[1:], USAGE))
         return
     try:
-        with _one_line(verb):
-            _compose_and_run(verb, arguments)
+        _compose_and_run(verb, arguments)
     except KeyboardInterrupt:
         how = "; the same command goes on from what is saved" if verb in ("adapt", "train", "benchmark") else ""
         print(f"domadapt {verb}: stopped{how}", file=sys.stderr)

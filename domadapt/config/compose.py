@@ -163,7 +163,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         message = f"{_flat(error)}: {_flat(error.__cause__)}"
-        return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message) or message
+        beside = [*map(str, error.__cause__.parent_node or ())]
+        return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message, beside) or message
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
         cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
         where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
@@ -192,17 +193,25 @@ def _flat(error: BaseException) -> str:
     return "; ".join(line for line in lines if line and not line.startswith(("See https://", "object_type=")))
 
 
-def _unknown_key(key: str, verb: str, absent: bool) -> str | None:
-    """A setting that is not there, and the one it is likeliest to be; ``absent`` from what is chosen."""
+def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> str | None:
+    """A setting that is not there, and the one it is likeliest to be; ``absent`` from what is chosen, which has those
+    ``beside`` it."""
     composed, own = "train" if verb == "adapt" else verb, ["data=my_files"]
     choices = {group for group, _ in groups(composed)}
     known = {*_keys(compose(composed, own if verb == "adapt" else ())), *choices}
-    if key in known and not (absent and key.startswith("data.")):
+    if not absent or (key in known and not key.startswith("data.")):
         return None  # it is its value that is wrong
     if "data" in choices and key in {*_keys(compose(composed, own))}:
         return f"{key}: is of your own files: add data=my_files"
+    where, _, name = key.rpartition(".")
     close = get_close_matches(key, known, n=1)
+    if where:
+        close = [f"{where}.{one}" for one in get_close_matches(name, beside, n=1)]
+        close = close or [one for one in sorted(known) if one.endswith(f".{name}") or one == name]
     fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all (+{key}=VALUE adds one)"
+    if where and not close:
+        own = [one for one in beside if one != "_target_"]
+        fix = f"{where} has {', '.join(own)}" if own else f"choose {where}= first; domadapt {verb} --help shows which"
     return f"{key}: there is no such setting; {fix}"
 
 

@@ -33,6 +33,7 @@ FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text"
 # A path below the home folder; shells see to it where the name is a word without dots, if at all.
 PATH_OF = r"\w*path|runs?|cache|root|" + "|".join(name for name in FREE_TEXT if name != "text")
 HOME = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
+NOTHING = ("adaptation", "control", "injection", "rule_baseline", "tracking")  # groups with an option none
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
@@ -58,6 +59,8 @@ def lengthen(argument: str) -> str:
 
     >>> lengthen("source.path=a, b.csv"), lengthen("target.path=[a.csv,b.csv]"), lengthen("seed=1")
     ("data.source.path='a, b.csv'", "data.target.path=['a.csv','b.csv']", 'seed=1')
+    >>> lengthen("injection=null"), lengthen("injection=[]")
+    ('injection=none', 'injection=none')
     >>> lengthen(f"source.path=[{','.join(['a.csv'] * 99)}]").count("'a.csv'")
     99
     >>> lengthen("data.source.path=${oc.env:HOME}/a.csv")  # doctest: +ELLIPSIS
@@ -65,6 +68,8 @@ def lengthen(argument: str) -> str:
     ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is used unchanged, and '${' can't be in it; rename...
     """
     name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
+    if name in NOTHING and value in ("null", "[]"):
+        return f"{name}=none"
     if not CORPUS.fullmatch(name):
         return readable(name + sign + value)
     if "${" in value:  # OmegaConf would evaluate it, now or when it reads the run's settings again
@@ -78,7 +83,7 @@ def lengthen(argument: str) -> str:
 
 
 UNREAD = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII letters and a few signs
-OF_PATHS = re.compile(r"[][{}()=:,']")  # that have a meaning to it
+OF_PATHS = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
 
 
 def readable(argument: str) -> str:
@@ -86,11 +91,12 @@ def readable(argument: str) -> str:
 
     >>> readable("source.label=Qualité"), readable("terms=[größe, it]"), readable("paths.run='é'"), readable("seed=1")
     ("source.label='Qualité'", "terms=['größe','it']", "paths.run='é'", 'seed=1')
-    >>> readable("paths.run=data (2)/it's"), readable("threshold={so, so: 0.5}")  # no such keys of a mapping in Hydra
-    ("paths.run='data (2)/it\\\\'s'", "threshold='{so, so: 0.5}'")
+    >>> readable("paths.run=data (2)/it's"), readable("paths.run=2026"), readable("threshold={so, so: 0.5}")
+    ("paths.run='data (2)/it\\\\'s'", "paths.run='2026'", "threshold='{so, so: 0.5}'")
     """
     name, sign, value = argument.partition("=")
-    whole = (name.startswith("paths.") and OF_PATHS.search(value)) or (name == "threshold" and value[:1] == "{")
+    path = OF_PATHS.fullmatch(name) and value not in ("", "null")
+    whole = path or (name == "threshold" and value[:1] == "{")
     if "${" in value or value[:1] in ("'", '"') or not (whole or UNREAD.search(value)):
         return argument
     if whole or not re.search(r"""[][{}'",]""", value):
