@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,8 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["adapt", "labelled.csv", "other.csv", "task=extraction"], "task=extraction: the source has no spans"),
         (["adapt", "labelled.csv", "other.csv", "selection=oracle"], "there are no target labels to choose by"),
         (["adapt", "labelled.csv", "other.csv", "target.test_path=other.csv"], "other.csv:2: label is 'odd'; expected"),
+        (["score", "model=FINISHED", "input=labelled.csv", "baseline=OTHER"], "labels whole texts and "),
+        (["compare", "FINISHED", "OTHER", "input=labelled.csv"], "finds spans; expected two models of one task"),
         (["score", "model=FINISHED", "input=other.csv"], "other.csv:2: label is 'odd'; expected 'negative' or 'po"),
     ],
 )
@@ -89,6 +92,7 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
     heavy = ("torch", "transformers", "spacy", "sklearn", "pytorch_lightning")
     given = [one.replace("FINISHED", str(finished("classification"))) for one in arguments]
+    given = [one.replace("OTHER", str(finished("extraction"))) for one in given]
     done = light(COMMAND, given, *heavy, ends=2, cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and told in done.stderr
     assert (done.stderr.count("\n"), done.stdout) == (1, "")
@@ -208,6 +212,12 @@ def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str]
     assert err.count("\n") == 1, err
     assert out == "" and "[hidden]" not in err
     assert [path.name for path in Path().iterdir()] == ["blank.txt"]
+
+
+def test_labels_that_nobody_wants_to_see_end_in_silence() -> None:
+    given = [sys.executable, "-m", "domadapt", "predict", f"model={finished('classification')}", "text=Loud."]
+    done = subprocess.run(["sh", "-c", f"{shlex.join(given)} >&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["train", "--cfg", "job"]])

@@ -56,7 +56,6 @@ def score(cfg: Settings) -> str:
     predictions = model.predict_texts(texts)
     for one in other:
         models.append(beside := labeller(cfg, one, texts))
-        _refuse_other_task((folder, *other), (task.kind, beside.task.kind))
         beside.task.check(records)
         baseline = beside.predict_texts(texts)
     if cfg.output is not None:
@@ -81,12 +80,15 @@ def score(cfg: Settings) -> str:
 
 
 def _folders(cfg: Settings, *names: str) -> list[Path]:
-    """Of the models that are named, once their descriptions are read, and ``output`` would overwrite no file."""
+    """Of the models that are named, once they are known to do one thing, and ``output`` would overwrite no file."""
     file_ending(cfg.output, "score" if "baseline" in names else "compare", *JSON_LINES)
     folders = [model_folder(str(model)) for name in names if (model := getattr(cfg, name)) is not None]
-    for folder in folders:
-        if not is_exported(folder):
-            read_description(folder)
+    spans = [
+        Exported(f).task.kind == "token" if is_exported(f) else "types" in read_description(f).task for f in folders
+    ]
+    if len({*spans}) > 1:
+        does = [f"{f} {'finds spans' if its else 'labels whole texts'}" for f, its in zip(folders, spans, strict=True)]
+        raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
     refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in files_of(folder))])
     return folders
 
@@ -183,7 +185,6 @@ def compare(cfg: Settings) -> str:
         models.append(labeller(cfg, folder, texts))
         kinds.append(models[-1].task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
-    _refuse_other_task(folders, kinds)
     both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
     if cfg.output is not None:
@@ -200,12 +201,6 @@ def compare(cfg: Settings) -> str:
         labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
         lines += [f"\n  {shortened(row['text'], LONGEST)}", *labels]
     return "\n".join(lines)
-
-
-def _refuse_other_task(folders: Sequence[Path], kinds: Sequence[str]) -> None:
-    if kinds[0] != kinds[1]:
-        does = [f"{f} {'labels whole texts' if k == 'sequence' else 'finds spans'}" for f, k in zip(folders, kinds)]
-        raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
 
 
 def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:

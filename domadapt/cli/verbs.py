@@ -377,7 +377,8 @@ def file_read(given: Any) -> Path:
 def _write(output: str | None, lines: Iterable[str]) -> None:
     """Lines to a file that appears when all of it is written, or to standard output as they come."""
     if output in (None, STDIN):
-        sys.stdout.writelines(lines)
+        for line in lines:
+            print(line, end="")  # which is silent where standard output is closed
         return
 
     def write(part: Path) -> None:
