@@ -214,6 +214,12 @@ def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str]
     assert [path.name for path in Path().iterdir()] == ["blank.txt"]
 
 
+def test_a_mistake_in_a_file_of_ones_own_names_the_file_and_the_line(command: Command, tmp_path: Path) -> None:
+    write_atomic(tmp_path / "injection" / "mine.yaml", "mine:\n  layers: [1\n")
+    _, err = command("train", "--config-dir", str(tmp_path), "injection=mine", code=2)
+    assert err.count("\n") == 1 and f'in "{tmp_path}/injection/mine.yaml", line 3, column 1' in err
+
+
 def test_labels_that_nobody_wants_to_see_end_in_silence() -> None:
     given = [sys.executable, "-m", "domadapt", "predict", f"model={finished('classification')}", "text=Loud."]
     done = subprocess.run(["sh", "-c", f"{shlex.join(given)} >&-"], capture_output=True, text=True, check=False)

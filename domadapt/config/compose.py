@@ -17,6 +17,7 @@ from hydra.errors import HydraException, InstantiationException, MissingConfigEx
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import YAMLError
 
 from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several_trackers
 from domadapt.config.resolvers import register
@@ -176,7 +177,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{match[1]}: one value or a list? {hint}"
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
-    if isinstance(error, HydraException | OmegaConfBaseException):
+    if isinstance(error, HydraException | OmegaConfBaseException | YAMLError):  # the last of a file of --config-dir
         return _flat(error)
     if isinstance(error, OSError) and error.filename is not None:
         written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
