@@ -201,7 +201,6 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["compare", "a", "b", "input=x.txt"], "not a model folder"),
         (["score", "model=nowhere", "input=x.csv"], "not a model folder"),
         (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
-        (["audit", "data=hotel_laptop", "output=5", "seed=x"], "seed='x': expected a whole number"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:

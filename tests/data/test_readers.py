@@ -351,7 +351,6 @@ LONG = [  # as above, of contents that take more than a line
         XML_2014.replace("body.", "body").replace('to="19"', 'to="20"'),
         "6: term at characters 15 to 20 ('body')",
     ),
-    ("a.csv", "text,label\nso\rso,good\n", "2: row (new-line character seen in unquoted field - do you need to open"),
     ("a.xml", XML_2014.replace('from="8"', ""), "5: from is missing; expected a character offset; write it in digits"),
     ("a.review", REVIEWS.replace("1.0", "one"), "13: rating is 'one'; expected a number from 0 to 5; correct it, or"),
 ]
