@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,8 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     card = read_card(run)
     assert card is not None
     assert 'text="Type a sentence here." text_pair="And the other here."' in as_lines(card)
+    without = as_lines(replace(card, folder=str(tmp_path)))
+    assert f"{tmp_path}/model is gone" in without and "domadapt predict" not in without
     out, _ = command("score", f"model={run}", "input=labelled.jsonl", "output=out.jsonl")
     assert f"{len(PAIRS)} labelled texts" in out
     assert [(row["text"], row["text_pair"]) for row in read_jsonl(tmp_path / "out.jsonl")] == [p[:2] for p in PAIRS]

@@ -192,14 +192,17 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
 
 def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     run = shlex.quote(card.folder)
-    if card.to_label:
+    if gone := not Path(card.model).is_dir():
+        yield "the model", f"{card.model} is gone: delete {run}, and the same command trains it again"
+    if card.to_label and not gone:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
         yield "a score", f"domadapt score model={run} input={file}  # once labelled"
     other, texts = "", '"Type a sentence here."'
     if card.pairs:
         other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
-    yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."{other}'
-    yield "in Python", f"domadapt.load({json.dumps(card.model, ensure_ascii=False)}).predict([{texts}])"
+    if not gone:
+        yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."{other}'
+        yield "in Python", f"domadapt.load({json.dumps(card.model, ensure_ascii=False)}).predict([{texts}])"
     yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "report", f"domadapt report {run}"
     if _before(card) is not None:
