@@ -139,7 +139,7 @@ def test_its_model_names_its_parser_and_refuses_another(tmp_path: Path, choice: 
     assert [*told["methods"]] == [choice.partition("=")[2]]
     for change, reason in (
         ({"parser_name": "spacy-0/other"}, "this model reads the parses of spacy-0/other, here is spacy-"),
-        ({"parser": {**told["parser"], "name": "no_such_pipeline"}}, "no such spaCy pipeline is installed"),
+        ({"parser": {**told["parser"], "name": "no_such_pipeline"}}, "no such spaCy pipeline; install it"),
         ({"parses_at_prediction": False}, "damaged: parses_at_prediction=False, but its methods say otherwise"),
     ):
         path.write_text(json.dumps(told | change), encoding="utf-8")
