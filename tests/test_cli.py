@@ -156,6 +156,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
+        (["benchmark", "benchmark.methods=x"], "benchmark.methods=x: expected names with lists of overrides"),
         (["parse", "input=FILE", "format=[csv]"], "format is ['csv']; expected one of blitzer_review, conll"),
         (["cache", "clear=true"], "clear=[True]: expected all, or some of parses"),
         (["parse"], "input is not set: give input=VALUE"),

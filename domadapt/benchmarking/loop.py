@@ -97,7 +97,9 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
             raise ValueError(f"{chosen}: has no benchmark.{name}, so there is no matrix to run; {fix}")
     if not matrix["seeds"]:
         raise ValueError(f"benchmark.seeds={matrix['seeds']}: expected a list of seeds, such as [1,2,3]")
-    methods = matrix["methods"]
+    if not isinstance(methods := matrix["methods"], dict):
+        fix = """add one by '+benchmark.methods.mine=["injection=gnn"]'"""
+        raise ValueError(f"benchmark.methods={methods}: expected names with lists of overrides; {fix}")
     only = matrix.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
         raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")

@@ -206,7 +206,7 @@ def guide(cfg: Settings) -> str:
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else cfg.types if isinstance(cfg.types, list) else [cfg.types]
-    if not types or not {*types} <= {*known}:
+    if not types or any(one not in known for one in types):
         raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
     settings = {name: value for name, value in vars(cfg).items() if name not in ("model", "to", "types")}
     if not any(value for name, value in settings.items() if name != "degree_words_in_opinion"):

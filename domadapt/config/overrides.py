@@ -267,6 +267,7 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
 
 
 SEEDS, NONE = 2**32 - 1, float("inf")  # the last seed that NumPy takes; no upper end
+LARGEST = 2**31 - 1  # of what counts something
 
 
 def in_range(name: str, value: float, low: float, high: float = NONE, more: str = "", whole: bool = False) -> None:
@@ -278,9 +279,14 @@ def in_range(name: str, value: float, low: float, high: float = NONE, more: str 
     >>> in_range("gnn.depth", 0, 1)
     Traceback (most recent call last):
     ValueError: gnn.depth=0: expected a whole number from 1
+    >>> in_range("gnn.depth", 10**20, 1)
+    Traceback (most recent call last):
+    ValueError: gnn.depth=100000000000000000000: expected a whole number from 1 to 2147483647
     """
     whole = whole or (isinstance(low, int) and high == NONE)
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)  # NumPy's are, too
+    if number and whole and high == NONE and value > LARGEST:
+        high = LARGEST
     if not number or not low <= value <= high:
         expected = f"a{' whole' * whole} number from {low}{'' if high == NONE else f' to {high}'}"
         raise ValueError(f"{name}={value!r}: expected {expected}{more}")
