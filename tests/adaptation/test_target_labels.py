@@ -162,6 +162,8 @@ def test_a_bag_of_words_does_not_repeat_the_label_that_it_was_given(count: int) 
     changed = labels.copy()
     changed[0] = labels[0][::-1]
     assert np.array_equal(by_bag_of_words(source, texts, changed)[0], found[0])
+    one = by_bag_of_words(source[:1], ["crisp"], labels[:1])  # what two or three labelled texts may leave
+    assert one.argmax(1).tolist() == [2]
     many = [(f"text {number}", number) for number in range(30)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that so many classes may be a regression

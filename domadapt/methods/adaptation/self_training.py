@@ -185,6 +185,7 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     [0.3, 0.7]
     """
     from scipy.sparse import vstack
+    from sklearn.dummy import DummyClassifier
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
@@ -197,11 +198,13 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     result = np.full_like(labels, 1e-9)
     for number in range(min(FOLDS, len(texts))):
         own = fold == number
+        shown = np.concatenate([classes, answers[~own]])
+        one = len(np.unique(shown)) == 1  # which a regression refuses
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # many, of few texts
-            model = LogisticRegression(C=10.0, max_iter=1000).fit(
+            model = (DummyClassifier() if one else LogisticRegression(C=10.0, max_iter=1000)).fit(
                 vstack([of_source, of_target[~own]]),
-                np.concatenate([classes, answers[~own]]),
+                shown,
                 sample_weight=np.concatenate([np.ones(len(known)), sure[~own]]),
             )
         result[np.ix_(own, model.classes_)] = model.predict_proba(of_target[own])
