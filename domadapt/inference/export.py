@@ -152,7 +152,7 @@ COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measu
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 WORD_BY_WORD = (
     "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
-    "confidences; this folder alone is decoded word by word, and its confidences are too high."
+    "confidences; this folder alone is decoded word by word, and its confidences are not calibrated."
 )
 Predict = Callable[[list[Any]], list[dict[str, Any]]]  # of texts, or of pairs of them
 
