@@ -92,7 +92,7 @@ RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
         ("paths.cache=null", "paths.cache=null: expected a folder"),
         ("paths.share_networks=x", "paths.share_networks='x': expected null, true or false"),
         ("trainer.device=foo", "device='foo': expected auto or cpu"),
-        ("trainer.precision=16", "trainer.precision='16': expected auto, 32 or bf16-mixed"),
+        ("trainer.precision=16", "precision='16': expected auto, 32 or bf16-mixed"),
         ("max_length=600", "max_length=600: expected 3 to 512"),
         ("max_length=2", "max_length=2: expected a whole number from 3"),
         ("seed=-1", "seed=-1: expected a whole number"),

@@ -86,7 +86,7 @@ def _main(arguments: list[str]) -> None:
         _compose_and_run(verb, arguments)
     except KeyboardInterrupt:
         how = "; the same command goes on from what is saved" if verb in ("adapt", "train", "benchmark") else ""
-        print(f"domadapt {verb}: stopped{how}", file=sys.stderr)
+        print(f"\ndomadapt {verb}: stopped{how}", file=sys.stderr)  # a bar may stand on the line
         raise SystemExit(130) from None
 
 

@@ -85,7 +85,7 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         options = {path.stem: path for place in reversed(places) for path in (place / group).glob("*.yaml")}
         for name, path in sorted(options.items()):
             comments = (line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#")
-            title = next((c for c in comments if not c.startswith("@package")), "")
+            title = next((c for c in comments if not c.startswith("@package")), "").rstrip(":")
             own = "" if path.is_relative_to(places[0]) else f" ({path})"
             lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
     more = "Your own: --config-dir=FOLDER, where FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER."

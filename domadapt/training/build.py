@@ -249,6 +249,7 @@ def _tell_truncation(session: Session) -> None:
     for part, examples in (("source train", session.source), ("target unlabelled", session.target)):
         lost = session.truncation.get(part, Truncation())
         if lost.texts > MANY * len(examples):
-            rest = f"{lost.words} words and their labels are" if session.task.kind == "token" else "their ends are"
+            words = f"{lost.words} words{' and their labels' if part == 'source train' else ''} are"
+            rest = words if session.task.kind == "token" else "their ends are"
             what = f"{lost.texts} of {len(examples)} texts are longer than max_length={session.max_length}"
             log.warning("%s: %s: %s not read; raise it, or give shorter texts", part, what, rest)

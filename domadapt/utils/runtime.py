@@ -21,7 +21,7 @@ def pick_precision(name: str, device: torch.device) -> str:
     """``auto`` takes bfloat16 where the device computes in it, else float32."""
     name = str(name)  # 32 arrives as a number
     if name not in ("auto", "32", "bf16-mixed"):
-        raise ValueError(f"trainer.precision={name!r}: expected auto, 32 or bf16-mixed")
+        raise ValueError(f"precision={name!r}: expected auto, 32 or bf16-mixed")
     if name != "auto":
         return "32-true" if name == "32" else name
     supported = torch.cuda.is_bf16_supported if device.type == "cuda" else torch.cpu._is_avx512_bf16_supported
