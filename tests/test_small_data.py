@@ -219,7 +219,8 @@ def test_of_two_networks_one_tells_what_the_texts_are_like(
     assert caplog.text.count("audit: copies of texts") == 1
 
 
-def test_a_card_keeps_strangers_text_harmless_and_short(tmp_path: Path) -> None:
+def test_a_card_keeps_strangers_text_harmless_and_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     about = {"source": "a", "target": "b\x1b[2J", "task": "extraction", "backbone": "x", "method": "m"}
     counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
     rest: dict[str, Any] = {"samples": (), "seed": 1, "headline": "span_f1"}
@@ -227,6 +228,7 @@ def test_a_card_keeps_strangers_text_harmless_and_short(tmp_path: Path) -> None:
     rest |= {"questions": ("of type \x1b?",), "answer": "domadapt guide model={run}", "folder": 'say "so"\'s'}
     rest |= {"warnings": (CardWarning("odd", "domadapt compare {source_only} {run}"),)}
     card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
+    Path(card.model).mkdir(parents=True)
     found = as_lines(card)
     assert f"domadapt.load({json.dumps(card.model)}).predict(" in found
     assert f"domadapt guide model={shlex.quote(card.folder)}" in found

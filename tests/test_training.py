@@ -90,7 +90,6 @@ RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
         ("trainer.threads=100000", "trainer.threads=100000: expected a whole number from 0 to 1024"),
         ("parser.batch_size=abc", "parser.batch_size='abc': expected a whole number from 1"),
         ("paths.cache=null", "paths.cache=null: expected a folder"),
-        ("paths.share_networks=x", "paths.share_networks='x': expected null, true or false"),
         ("trainer.device=foo", "device='foo': expected auto or cpu"),
         ("trainer.precision=16", "precision='16': expected auto, 32 or bf16-mixed"),
         ("max_length=600", "max_length=600: expected 3 to 512"),

@@ -93,7 +93,6 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     options = TrainerOptions(**given)
     in_range("max_length", cfg["max_length"], 3, more="; two subwords are special ones")
     in_range("seed", cfg["seed"], 0, SEEDS, whole=True)
-    one_of("paths.share_networks", cfg["paths"]["share_networks"], None, True, False)
     if (train_on := cfg["train_on"]) not in ("source", "target"):
         raise ValueError(f"train_on={train_on!r}: expected source, or target for the in-domain ceiling")
     return options
