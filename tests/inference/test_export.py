@@ -430,7 +430,7 @@ def wordpiece(pieces: list[str], _: list[float]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [unigram, wordpiece])
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(PIECES, st.lists(st.floats(-20, -1), min_size=60, max_size=60), CORPORA, CORPORA)
 def test_the_corpus_is_read_as_before(kind: Any, pieces: Any, scores: Any, texts: list[str], others: list[str]) -> None:
     whole = kind(pieces, scores[: len(pieces)] + scores[: len(pieces)])
