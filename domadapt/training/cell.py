@@ -129,7 +129,7 @@ def forget_another(folder: Path, key: str) -> None:
     """Delete what a killed attempt at another run has left: this one may write no card, or no model, to replace it."""
     if read_status(folder).get("key", key) != key:
         shutil.rmtree(folder / "model", ignore_errors=True)
-        for name in OF_RUN[2:]:
+        for name in OF_RUN[2:]:  # all but metrics.json and status.json, which are written anew in any case
             (folder / name).unlink(missing_ok=True)
         for path in folder.glob("fifty_to_label.*"):  # which may hold somebody's labels
             path.replace(path.with_name(f"before.{path.name}"))
