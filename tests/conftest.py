@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 # Before torch and transformers are loaded: they read these once. Subprocesses inherit them.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
+if "DOMADAPT_TEST_GPU" not in os.environ:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 # A busy machine is slow, not wrong.
 settings.register_profile("domadapt", deadline=None, suppress_health_check=[HealthCheck.too_slow])

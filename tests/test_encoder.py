@@ -396,6 +396,14 @@ def test_a_state_that_is_put_back_reaches_the_rows_and_frozen_ones_stay_as_they_
         assert type(encoder.base.get_input_embeddings()) is nn.Embedding
 
 
+def test_attention_and_dropout_of_another_device_stay_there() -> None:
+    states, mask = torch.zeros(1, 2, 3, 4, device="meta"), torch.zeros(3, dtype=torch.bool, device="meta")
+    attended = attention.plain_attention(states, states, states, mask, None, 0.1)
+    assert attended.device == attention.ByteDropout(0.1)(states).device == states.device
+    long = torch.zeros(1, 2, attention.SHORT + 1, 4, device="meta")
+    assert [attention.reaches(nn.Module(), one, one, mask) for one in (states, long)] == [True, False]
+
+
 def test_a_backbone_that_is_written_first_draws_no_random_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrained, "multilingual_folder", lambda: torch.rand(1))
     before = torch.get_rng_state()  # with which the head's weights are drawn

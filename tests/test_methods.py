@@ -107,7 +107,7 @@ def is_a_stock_model(folder: Path, task: str) -> None:
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["SHA256SUMS", "domadapt.json", "encoder", "source_dev.json"]
     stock = STOCK[task].from_pretrained(folder / "encoder").eval()
-    ours = domadapt.load(folder, precision="32").session.encoder
+    ours = domadapt.load(folder, device="cpu", precision="32").session.encoder
     batch, _ = support.parsed_batch(ours)
     with torch.no_grad():
         logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits

@@ -1,8 +1,9 @@
 """The way into attention: transformers' attention interface, and a stack of hooks on each layer.
 
-Attention and dropout are as a processor trains them fastest; on a GPU, and where nothing is trained, PyTorch's are
-used. PyTorch draws a float for each element of a dropout mask, where a byte is enough, and its fused attention takes a
-slow path in training, where three plain steps are faster at a sentence's length. Each is a tenth of a step on 2 cores.
+PyTorch draws a float for each element of a dropout mask, where on a CPU a byte is enough, and its fused attention takes
+a slow path in training there, where three plain steps are faster at a sentence's length. Each is a tenth of a step on 2
+cores. On a GPU the three steps compute the same numbers again, which PyTorch's fused attention does not, and need no
+plan for each new length, which takes it longer than a step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -24,6 +26,7 @@ SUPPORTED = (
     "BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ERNIE, MobileBERT, ModernBERT, NomicBERT, EuroBERT; "
     "for example minilm (shipped), bert-base-uncased, roberta-base, answerdotai/ModernBERT-base"
 )
+SHORT = 512  # pieces: in longer texts, on a GPU, the plain steps' squares take too much memory
 OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one level above
 
 
@@ -143,9 +146,7 @@ class ByteDropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self.training or input.device.type != "cpu" or not self.p:
-            return super().forward(input)
-        return byte_dropout(input, self.p)
+        return byte_dropout(input, self.p) if self.training and self.p else super().forward(input)
 
 
 def drop_by_bytes(model: nn.Module) -> None:
@@ -156,7 +157,9 @@ def drop_by_bytes(model: nn.Module) -> None:
 
 
 def byte_dropout(states: Tensor, probability: float) -> Tensor:
-    """Elements kept with a probability in 256ths, and scaled so that the mean stays."""
+    """Elements kept with a probability in 256ths, and scaled so that the mean stays; on a GPU stock dropout."""
+    if states.device.type != "cpu":
+        return F.dropout(states, probability)
     dropped = round(256 * probability)
     if dropped >= 256:
         return states * 0
@@ -168,9 +171,10 @@ def byte_dropout(states: Tensor, probability: float) -> Tensor:
 
 
 def reaches(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
-    """Whether :func:`plain_attention` gives what PyTorch's would: trained on the CPU, a key a query, nothing causal."""
+    """Whether :func:`plain_attention` is used, and gives what PyTorch's would: a key a query, nothing causal."""
     whole = mask is not None or not getattr(module, "is_causal", True)
-    return torch.is_grad_enabled() and query.device.type == "cpu" and whole and query.shape[1] == key.shape[1]
+    better = torch.is_grad_enabled() if query.device.type == "cpu" else query.shape[2] <= SHORT
+    return better and whole and query.shape[1] == key.shape[1]
 
 
 def plain_attention(

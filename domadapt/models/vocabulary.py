@@ -42,7 +42,7 @@ class MetEmbedding(nn.Module):
         """The whole table, with the trained rows in it."""
         whole: Tensor = self.whole[0].weight
         with torch.no_grad():
-            whole[self.ids] = self.rows.to(whole.dtype)
+            whole[self.ids.to(whole.device)] = self.rows.to(whole)  # Lightning moves this module off a GPU, not that
         return whole
 
     def forward(self, ids: Tensor) -> Tensor:
