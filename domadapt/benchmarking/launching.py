@@ -20,7 +20,7 @@ from domadapt.config.overrides import import_from, lengthen
 from domadapt.config.resolvers import register
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.redact import guard_logs
-from domadapt.utils.work import end_with, quieter
+from domadapt.utils.work import Stopped, end_with, quieter
 
 
 def objective(metrics: Metrics) -> float | None:
@@ -127,7 +127,7 @@ def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, A
                 if isinstance(error, OSError) and error.filename is not None:
                     return [error] * len(jobs)  # it could not make the folder of runs
                 why = f"{type(error).__name__}: {error}"
-                stopped = RuntimeError(f"the launcher stopped: {why}; what finished is kept: run it again")
+                stopped = Stopped(f"the launcher stopped: {why}; what finished is kept: run it again")
                 stopped.__cause__ = error
                 return [stopped] * len(jobs)
     return [job._return_value for job in returned]

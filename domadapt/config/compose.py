@@ -23,7 +23,14 @@ from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several
 from domadapt.config.resolvers import register
 from domadapt.utils.files import FULL
 from domadapt.utils.redact import hidden
+from domadapt.utils.work import Stopped
 
+# What torch says where there is no room for a tensor, on a GPU and on the CPU.
+NO_MEMORY = re.compile(r"CUDA out of memory. Tried to allocate [\d.]+ \w+|can't allocate memory: .* \d+ bytes")
+LESS_MEMORY = {"predict": "batch_size=8", "analyze": "batch_size=4"} | dict.fromkeys(
+    ("adapt", "train", "benchmark"),
+    "trainer.batch_size=8 trainer.target_batch_size=4, then max_length=64, then backbone.trainable=top:2",
+)
 COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
@@ -146,7 +153,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
     >>> user_error(KeyError("x"), "train") is None
     True
     """
-    ours = (ValueError, RuntimeError, OSError)
+    ours = (ValueError, Stopped, OSError)
     while isinstance(error, InstantiationException) and isinstance(error.__cause__, (*ours, InstantiationException)):
         error = error.__cause__  # what the constructor said, not who called it
     if isinstance(error, MissingMandatoryValue):
@@ -185,6 +192,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
     if isinstance(error, OSError) and error.errno in FULL:  # of a file it would have a name
         return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"
+    if isinstance(error, RuntimeError) and (match := NO_MEMORY.search(str(error))):
+        return f"{match[0]}; try {LESS_MEMORY.get(verb, 'fewer texts at a time')}"
     return str(error) if isinstance(error, ours) else None
 
 

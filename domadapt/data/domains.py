@@ -17,6 +17,7 @@ import numpy as np
 
 from domadapt.data.records import Record, Words
 from domadapt.utils.pairs import is_text, paired
+from domadapt.utils.work import Stopped
 
 TextOrPair = str | tuple[str, str]
 MOST = 20  # times that a target record is repeated among the source's
@@ -75,7 +76,7 @@ class TargetUnlabelled:
         return cls(domain, tuple(UnlabelledText(r.id, domain, r.text, r.words) for r in records))
 
 
-class SealedLabels(RuntimeError):
+class SealedLabels(Stopped):
     """Somebody asked for target labels a second time, or before the final evaluation."""
 
 

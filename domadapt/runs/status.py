@@ -17,6 +17,7 @@ from domadapt.runs.groups import AGAIN, load, read_metrics, typed
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
+from domadapt.utils.work import Stopped
 
 log = logging.getLogger(__name__)
 EVERY = 2.0  # seconds between two notes
@@ -25,7 +26,7 @@ LOCK = ".lock"
 FIELDS = {"key": str, "process": int, "host": str, "attempts": int, "seconds": dict, "updated": float}
 
 
-class Busy(RuntimeError):
+class Busy(Stopped):
     """Another process runs this cell."""
 
 
@@ -137,7 +138,7 @@ class Status:
     def check_folder(self) -> None:
         """Before something is written that lasts: is the folder still the one that was locked?"""
         if identity(self.path.with_name(LOCK)) != self._lock:
-            raise RuntimeError(f"{self.path.parent}: was deleted or replaced meanwhile; run the same command again")
+            raise Stopped(f"{self.path.parent}: was deleted or replaced meanwhile; run the same command again")
 
     def failed(self, error: BaseException) -> None:
         """Leave the reason behind."""

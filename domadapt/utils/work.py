@@ -23,6 +23,10 @@ IDLE = 60  # seconds after which a worker without work ends
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}  # a worker is one core's share
 
 
+class Stopped(RuntimeError):
+    """Work that can't go on, said for the user; any other RuntimeError is a library's, and keeps its traceback."""
+
+
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
     """``work`` of each item, done in worker processes, in the order of the items. Few are drawn ahead.
 
@@ -46,7 +50,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
         raise
     except BrokenProcessPool:
         fix = "run the same command again, with processes=1 if memory ran out: what was kept is not done again"
-        raise RuntimeError(f"one of processes={processes} was killed, by the system perhaps; {fix}") from None
+        raise Stopped(f"one of processes={processes} was killed, by the system perhaps; {fix}") from None
     finally:
         for future in waiting:  # after Ctrl-C, after an error, or nobody wants the rest
             future.cancel()

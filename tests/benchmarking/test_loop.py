@@ -18,10 +18,10 @@ import domadapt
 from domadapt.benchmarking import loop
 from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, portable
 from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, cells, plan, told_apart
-from domadapt.config.compose import compose, settings, to_builtin, user_error
+from domadapt.config.compose import LESS_MEMORY, compose, settings, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.methods.method import Method, Step
-from domadapt.runs.status import Status
+from domadapt.runs.status import Busy, Status
 from domadapt.training.distributed import threads_of_a_job
 from domadapt.training.module import AdaptationModule
 from tests.support import Command, corpora, edit, make_metrics, records, write_jsonl
@@ -509,6 +509,16 @@ def test_an_absent_launcher_is_an_extra_to_install(monkeypatch: pytest.MonkeyPat
     assert user_error(error, "train") == "launcher=ray is an extra: pip install 'domadapt[ray]'"
     error = MissingConfigException("Could not find it", "hydra/launcher/rai", ["basic"])
     assert "expected one of basic" in str(user_error(error, "train"))
+
+
+def test_torch_s_own_errors_keep_their_traceback_and_want_of_memory_names_the_settings() -> None:
+    with pytest.raises(RuntimeError, match="allocate") as raised:
+        torch.empty(10**15)
+    assert str(user_error(raised.value, "train")).endswith("4000000000000000 bytes; try " + LESS_MEMORY["train"])
+    said = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79 GiB"
+    assert user_error(RuntimeError(said), "predict") == f"{said.partition('. GPU')[0]}; try batch_size=8"
+    assert user_error(RuntimeError("expected device cuda:0 but got device cpu"), "train") is None
+    assert user_error(Busy("another process runs this cell"), "train") == "another process runs this cell"
 
 
 def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
