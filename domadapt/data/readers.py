@@ -48,16 +48,17 @@ def read(
     name = choose(path, file.text[:HEAD], format)
     if name == "plain_text":
         _refuse_columns(path, [own for own, *others in (columns or {}).values() if not others])  # not of the other side
-    for line, record in FORMATS[name].read(file):
-        if not record.text.strip():
-            file.warnings["blank text, dropped"] += 1
-            continue
-        if record.id in first_line:
-            expected = f"an id used once (line {first_line[record.id]} has it too)"
-            raise file.error(line, "id", record.id, expected, "rename or drop one of the two")
-        first_line[record.id] = line
-        records.append(replace(record, where=file.where(line)))
-        count_damage(record.text, file.warnings)
+    with _plain_perhaps(name, file):
+        for line, record in FORMATS[name].read(file):
+            if not record.text.strip():
+                file.warnings["blank text, dropped"] += 1
+                continue
+            if record.id in first_line:
+                expected = f"an id used once (line {first_line[record.id]} has it too)"
+                raise file.error(line, "id", record.id, expected, "rename or drop one of the two")
+            first_line[record.id] = line
+            records.append(replace(record, where=file.where(line)))
+            count_damage(record.text, file.warnings)
     if not records:
         raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
     renamed = [what for what in file.warnings if what.startswith(RENAMED)]
@@ -66,6 +67,18 @@ def read(
     if labelled and all(record.label is None and record.spans is None for record in records):
         file.warnings["labels asked for, record has none"] += len(records)
     return Corpus(tuple(records), file.warnings)
+
+
+@contextmanager
+def _plain_perhaps(name: str, file: OpenedFile) -> Iterator[None]:
+    """Of unlabelled text whose first line looks like another format, an error says how to have it read as text."""
+    try:
+        yield
+    except DataError as error:
+        if file.labelled or file.columns or name == "plain_text" or ".txt" not in file.path.suffixes:
+            raise
+        fix = f"{error.fix}; or, if it is one text a line, format=plain_text (to train, target.format=plain_text)"
+        raise DataError(error.where, error.field, error.value, error.expected, fix) from None
 
 
 def _refuse_columns(path: Path, columns: Sequence[str]) -> None:

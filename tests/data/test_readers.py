@@ -367,6 +367,14 @@ def test_what_is_refused_and_why(name: str, content: str | bytes, message: str, 
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
+@pytest.mark.parametrize("content", ["{ or [ opens it\n", "text,label\nAh, so, yes.\n"])
+def test_text_that_begins_as_another_format_is_told_how_to_be_read(content: str, write: Write) -> None:
+    path = write("a.txt", content)
+    with pytest.raises(DataError, match=r"one text a line, format=plain_text \(to train, target\.format=plain_text\)$"):
+        read(path, domain="camera", labelled=False)
+    assert len(read(path, domain="camera", labelled=False, format="plain_text").records) == content.count("\n")
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     missing = tmp_path / "gone.jsonl"
     rest = "expected a file that can be read"
