@@ -359,7 +359,8 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
     kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
-    folder = " paths.run={run}_again" if any(word.startswith("paths.run=") for word in words) else ""
+    named = any(word.startswith("paths.run=") for word in words)  # two commands of a card take two folders
+    folder = f" paths.run={{run}}_{setting.rpartition('.')[2]}_{value}" if named else ""
     given = dict(word.partition("=")[::2] for word in kept)
     files = [given.get(f"{side}.path", "") for side in ("source", "target")]
     short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
