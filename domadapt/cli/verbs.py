@@ -24,7 +24,7 @@ from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
 from domadapt.training.options import check, check_choices, check_data
-from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
+from domadapt.utils.files import clear_parts, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
 from domadapt.utils.text import counted, csv_lines, json_lines, noted
 from domadapt.utils.work import progress
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
+DAY = 24 * 3600  # seconds
 LEAST = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
 CACHED = {  # a kind of what is cached: how the names of its files or folders begin, and what they are
     "parses": ("parses-", "of texts, by parser"),
@@ -283,7 +284,7 @@ def report(cfg: Settings) -> str:
     from domadapt.reporting.report import report as run
 
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
-    return str(run(cfg.runs, cfg.output, [*formats] if formats else None, cfg.audit, cfg.baseline))
+    return str(run(cfg.runs, cfg.output, [*formats] if formats else None, cfg.audit, str(cfg.baseline)))
 
 
 def cache(cfg: Settings) -> str:
@@ -320,7 +321,7 @@ def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "M
         if cfg.device == "cuda":
             raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
         return Exported(folder)
-    plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed" and isinstance(cfg.trust_code, bool)
+    plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed"
     return (few_texts(folder, read_description(folder), texts) if plain else None) or loaded(cfg, folder)
 
 
@@ -385,6 +386,7 @@ def _write(output: str | None, lines: Iterable[str]) -> None:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
 
+    clear_parts(Path(str(output)), DAY)
     replace_atomic(Path(str(output)), write)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -116,10 +117,14 @@ def identity(path: Path) -> tuple[int, int] | None:
     return about.st_dev, about.st_ino
 
 
-def clear_parts(path: Path) -> None:
-    """Delete what killed processes have left of ``path`` half written; for the only one that may write it now."""
+def clear_parts(path: Path, idle: float = 0.0) -> None:
+    """Delete what killed processes have left of ``path`` half written; for the only one that may write it now.
+
+    Others delete what nobody has written to for ``idle`` seconds.
+    """
     for part in path.parent.glob(f".{path.name}.*{PART}"):
-        shutil.rmtree(part, ignore_errors=True)
+        if time.time() - max(one.stat().st_mtime for one in (part, *part.rglob("*"))) >= idle:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
