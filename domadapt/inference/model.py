@@ -306,12 +306,12 @@ class SavedRuns:
         return model.session.read(model.examples(texts), f"{run.name} reads target")
 
     def _loaded(self, run: Path, device: str, precision: str) -> Model:
-        model = load(run / "model", device, "32")
+        model = load(run, device, "32")
         model.session.precision = precision
         return model
 
     def has_read(self, run: str, domains: Domains) -> str:
-        return has_read(Path(run, "model", "encoder"), domains)
+        return has_read(model_folder(run) / "encoder", domains)
 
 
 def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
@@ -320,7 +320,7 @@ def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     oracle = make(config["selection"]).uses_target_labels
     own = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
     teachers = [run for method in session.methods.values() for run in getattr(method, "teachers", ())]
-    before = Path(str(config["backbone"].get("name"))), *(Path(run, "model", "encoder") for run in teachers)
+    before = Path(str(config["backbone"].get("name"))), *(model_folder(run) / "encoder" for run in teachers)
     return list(dict.fromkeys([own, *(one for encoder in before for one in labels_read(encoder))]))
 
 

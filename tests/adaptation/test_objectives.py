@@ -157,10 +157,11 @@ def test_words_that_are_plainly_nothing_are_not_compared() -> None:
 
 def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:
     shutil.copytree(finished("extraction") / "model", tmp_path / "other" / "model")
-    runs, problem = [finished("extraction"), tmp_path / "other", finished("classification")], corpora(tmp_path)
+    runs = [finished("extraction"), tmp_path / "other", tmp_path / "other" / "model", finished("classification")]
+    problem = corpora(tmp_path)
     chosen = [["adaptation=distil", f"adaptation.distil.teachers=[{run}]"] for run in runs]
     keys = [cell_key(domadapt.compose("train", [*problem, *own])) for own in chosen]
-    assert keys[0] == keys[1] != keys[2]
+    assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
 def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
@@ -181,7 +182,7 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
     one = finished("extraction")
     goes_on = [*overrides, f"backbone.name={one}/model/encoder"]
     build(domadapt.compose("train", goes_on))
-    assert prepared(one, one) == {"distil/teachers": 2, "distil/texts": 20}
+    assert prepared(one, one / "model") == {"distil/teachers": 2, "distil/texts": 20}
     for told, reason in (
         ({"role": "in_domain"}, "it was trained on target labels"),
         ({"oracle": True}, "its epoch was chosen by target labels"),
