@@ -38,7 +38,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
                 raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
     written = {side: path for side, path in paths.items() if path is not sides[side]}
-    with named({path: f"{side}={type(sides[side]).__name__}" for side, path in written.items()}):
+    with named({path: f"{side}={type(sides[side]).__name__}" for side, path in reversed(written.items())}):
         return run(run_config(compose("train", given)))
 
 

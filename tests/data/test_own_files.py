@@ -237,6 +237,8 @@ def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Pat
         read(saved(["a \ud800"], tmp_path), domain="a")
     with pytest.raises(ValueError, match="^target: item 2 is None; expected a text"):
         domadapt.train([f"paths.cache={tmp_path}"], source=[(TEXT, "a")], target=[TEXT, None])
+    with pytest.raises(ValueError, match="^source=list: label is missing in every record"):
+        domadapt.train([f"paths.cache={tmp_path}"], source=[TEXT], target=[TEXT])
 
 
 def test_columns_without_names_are_numbers(tmp_path: Path) -> None:
