@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,9 +47,12 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     """
     if isinstance(threshold, str) and threshold[:1] == "{":  # its names have letters that Hydra can't read
         lines = re.sub(r"(:\s*[\d.e-]+\s*)(,|$)", r"\1\n", threshold[1:-1]).splitlines()  # a name may have commas
-        items = ((name.strip(), value) for name, _, value in (line.rpartition(":") for line in lines))
+        items = [(name.strip(), value) for name, _, value in (line.rpartition(":") for line in lines)]
+        items = [(name if name in names else name.strip("'\""), value) for name, value in items]
+        if twice := [name for name, count in Counter(name for name, _ in items).items() if count > 1]:
+            raise ValueError(f"threshold.{twice[0]}: is given twice; expected each name once")
         with suppress(ValueError):
-            threshold = {name if name in names else name.strip("'\""): float(value) for name, value in items}
+            threshold = {name: float(value) for name, value in items}
     each = threshold if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
     given = {str(name): value for name, value in each.items()}
     for name, value in given.items():
