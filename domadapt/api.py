@@ -67,7 +67,7 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run an experiment's cells one after the other; returns the metrics of each that succeeded."""
     from domadapt.benchmarking.loop import benchmark as run
 
-    return run(asked(compose("benchmark", overrides)), overrides)
+    return run(asked(compose("benchmark", overrides), "benchmark"), overrides)
 
 
 def audit(overrides: Sequence[str] = ()) -> Any:
@@ -78,7 +78,7 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     from domadapt.cli.verbs import audited
 
     given = overrides if isinstance(overrides, str) else positional("audit", [*map(str, overrides)])  # one is refused
-    return audited(asked(compose("audit", given)))
+    return audited(asked(compose("audit", given), "audit"))
 
 
 def parse(
@@ -123,5 +123,5 @@ def guide(model: str | Path, to: str | Path, **settings: Any) -> Any:
     if wrong := settings.keys() - given.keys():
         raise ValueError(f"{', '.join(sorted(wrong))}: there is no such setting; expected some of {', '.join(given)}")
     given.merge_with({"model": str(model), "to": str(to), **settings})
-    run(asked(given))
+    run(asked(given, "guide"))
     return load(to)

@@ -176,14 +176,26 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["predict", "model=nowhere", "text=Hello", "output=a.xlsx"], "predict does not write .xlsx; expected .jsonl"),
         (["predict", "model=x", "input=a.csv", "text_pair=answer"], "text_pair=answer: goes with text=; of input= two"),
         (["parse", "input=a.txt", "output=a.csv"], "parse does not write .csv; expected .conllu"),
-        (["report", "runs=null"], "runs=null: expected a folder of runs, or some: runs=runs/mine"),
+        (["report", "runs=null"], "runs=null: not a value that it can have"),
         (["report", "runs=5"], "runs=5: expected a folder of runs"),
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
         (["report", "runs=.", "output=5"], "output=5: expected a name that ends in .html"),
         (["report", "runs=.", "formats=5"], "formats=[5]: expected some of html"),
         (["train", "data=hotel_laptop", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
-        (["report", "runs=.", "output=null"], "output=null: expected a file's name, such as output=report.html"),
+        (["report", "runs=.", "output=null"], "output=null: not a value that it can have"),
+        (["sample", "model=x", "input=y", "output=null"], "output=null: not a value that it can have"),
+        (["cache", "paths=5"], "paths=5: not a value that it can have"),
+        (["parse", "input=[]"], "input is not set: give input=VALUE"),
+        (["export", "model=x", "to=null"], "to is not set: give to=VALUE"),
+        (["train", "data=hotel_laptop", "parser.name=5"], "SpacyParser: name=5: expected str; see the comments in its"),
+        (["train", "injection=[1]"], "injection=[1]: expected the name of a choice"),
+        (["parse", "input=FILE", "parser=null"], "parser=null: expected the name of a choice"),
+        (["train", "data=hotel_laptop", "paths=x"], "paths=x: expected folders"),
+        (["train", "data=my_files", "data.source=x"], "data.source.path is not set"),
+        (["train", "data=hotel_laptop", "method=5"], "method=5: expected a word, such as method=mine"),
+        (["train", "data=hotel_laptop", "paths.share_networks=x"], "paths.share_networks='x': expected true, false or"),
+        (["benchmark", "benchmark.methods.source_only=5"], "source_only: 5: expected a list of overrides"),
         (["report", "runs=.", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm"),
         (["parse", "input=FILE", "paths.cache=/proc/nope"], "/proc/nope: No such file or directory; name a folder"),
         (["predict", "model=x", "text=a\udcff"], "holds bytes that are not UTF-8"),
@@ -260,6 +272,9 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     texts = ["A sharp lens, (really) sharp.", "Ça va 😀: the  battery", "long " * 600]
     run_folder = Path(shutil.copytree(finished("extraction"), tmp_path / "seed=1's"))
     (tmp_path / "my.txt").write_text("\n".join([texts[0], "", *texts[1:]]) + "\n", encoding="utf-8")
+    left = tmp_path / "new" / ".out.jsonl.killed.part"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))  # long ago
     for model in (run_folder, run_folder / "model"):  # either folder will do
         out, err = command("predict", f"model={model}", "input=my.txt", "output=new/out.jsonl", "device=cpu")
         assert out == ""
@@ -327,7 +342,7 @@ def test_the_cache_is_shown_and_cleared(command: Command, tmp_path: Path) -> Non
 
 
 PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}", "'quoted'", '"quoted"']
-PLAIN += ["[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", "a\tb", " x "]
+PLAIN += ["[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", "a\tb", " x ", "'tis"]
 PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
 
 
@@ -490,7 +505,8 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
         ("threshold={nice: 0.5}", "threshold.nice: the model has no such label or type; expected one of"),
         ("threshold={nice, so: 0.5}", "threshold.nice, so: the model has no such label or type; expected one of"),
         ("threshold=60", "threshold=60: expected a number from 0 to 1"),
-        ("trust_code=no", "trust_code=no: expected true or false"),  # a word to Hydra, and words are true to Python
+        ("threshold={positive: 0.5, positive: 0.9}", "threshold.positive: is given twice"),
+        ("trust_code=no", "trust_code='no': expected true or false"),  # a word to Hydra, and words are true to Python
     ):
         out, err = command("predict", f"model={model}", "text=Hm.", wrong, code=2)
         assert out == "" and told in err

@@ -9,7 +9,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from domadapt.benchmarking.loop import benchmark, cells
-from domadapt.config.compose import compose, groups, make, settings
+from domadapt.config.compose import compose, groups, make, settings, to_builtin
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
 from domadapt.utils.text import inside
@@ -53,7 +53,7 @@ EXPERIMENTS = sorted(p.stem for p in (CONF / "experiment").glob("*.yaml") if "be
 def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
     overrides = [f"experiment={name}", "benchmark.seeds=[1]"]
-    matrix = settings(compose("benchmark", overrides))
+    matrix = settings(compose("benchmark", overrides), "benchmark")
     assert matrix.benchmark["experiment"] == name
     names, pairs = [*matrix.benchmark["methods"]], matrix.benchmark["pairs"]  # there, so that it can be set
     if pairs:
@@ -66,6 +66,8 @@ def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     methods = matrix.benchmark["methods"].items()
     called = [next((o.partition("=")[2] for o in given if o.startswith("method=")), name) for name, given in methods]
     assert [cell.config["method"] for cell in every_method] == called
+    for cell in (*two_pairs, every_method[-1]):  # composed at once or alone, to the same
+        assert str(to_builtin(compose("train", cell.overrides))) == str(cell.config)
     for cell in (*two_pairs, *every_method):
         if cell.config["task"]["_target_"] != AUTO:  # which the data tells
             make(cell.config["task"])
@@ -115,7 +117,7 @@ def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytes
     small.append("trainer.min_steps=0")
     less = ["benchmark.only=[source_only,masked_lm]"]
     overrides = [lengthen(o) for o in [*given, *small, *less, f"paths.runs={tmp_path}/runs"]]
-    done = benchmark(settings(compose("benchmark", overrides)), overrides)
+    done = benchmark(settings(compose("benchmark", overrides), "benchmark"), overrides)
     assert [metrics["method"] for metrics in done] == ["source_only", "masked_lm"]
     assert all(metrics["target_test"] is None for metrics in done)
     assert {(metrics["source"], metrics["target"]) for metrics in done} == {("a", "target")}
@@ -128,7 +130,7 @@ def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
     source = f'"source.name=hotels","source.path={tmp_path}/hotels.jsonl"'
     target = f'"target.name=spas","target.path={tmp_path}/spas.jsonl"'
     overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
-    found = cells(settings(compose("benchmark", overrides)), overrides)
+    found = cells(settings(compose("benchmark", overrides), "benchmark"), overrides)
     assert {cell.pair for cell in found} == {"hotels_to_spas"}
     assert {cell.config["data"]["source"]["path"] for cell in found} == {f"{tmp_path}/hotels.jsonl"}
 

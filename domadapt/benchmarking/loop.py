@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
@@ -24,7 +25,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.config.compose import Settings, compose, to_builtin, user_error
+from domadapt.config.compose import Chosen, Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import marked
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
@@ -33,10 +34,11 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
 from domadapt.utils.redact import guard_logs, redact, redacted
 from domadapt.utils.text import counted, duration
-from domadapt.utils.work import Stopped
+from domadapt.utils.work import Stopped, progress
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
+MANY = 20  # pairs × methods, from which on composing them is told of
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
 
@@ -104,17 +106,25 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     only = matrix.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
         raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")
-    composed = []
-    for pair in matrix.get("pairs") or [None]:
-        for method in only:
-            regret = "trainer.regret=true"  # the report has a table of it
-            given = [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair or [])]
-            added = [lengthen(override) for override in methods[method]]
-            own = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
-            config = compose("train", [*own, f"seed={matrix['seeds'][0]}"])
-            composed.append((str(method), *_called(str(method), own, to_builtin(config))))
+    composed, known = [], Chosen()
+    kinds = [*product(matrix.get("pairs") or [None], only)]
+    if len(kinds) > MANY:
+        log.info("composing %d cells, which takes some seconds", len(kinds) * len(matrix["seeds"]))
+    for pair, method in progress(kinds, "plan", len(kinds), "kind of cell"):
+        regret = "trainer.regret=true"  # the report has a table of it
+        given = _overrides("benchmark.pairs", [pair] if isinstance(pair, str) else [] if pair is None else pair)
+        added = _overrides(f"benchmark.methods.{method}", methods[method])
+        own = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
+        config = compose("train", [*own, f"seed={matrix['seeds'][0]}"], chosen=known)
+        composed.append((str(method), *_called(str(method), own, to_builtin(config))))
     every = [(seed, *one) for seed in matrix["seeds"] for one in composed]  # stopped early, it has some of each
     return one_each([PlannedCell(m, s, (*own, f"seed={s}"), config | {"seed": s}) for s, m, own, config in every])
+
+
+def _overrides(name: str, given: Any) -> list[str]:
+    if not isinstance(given, list) or not all(isinstance(override, str) for override in given):
+        raise ValueError(f"{name}: {given}: expected a list of overrides, such as ['injection=gnn']")
+    return [lengthen(override) for override in given]
 
 
 def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -358,13 +368,13 @@ def grid(config: Any) -> list[PlannedCell]:
     overrides: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*given, *overrides]), max_batch_size=None)
-    composed: dict[tuple[str, ...], dict[str, Any]] = {}
+    composed, chosen = dict[tuple[str, ...], dict[str, Any]](), Chosen()
     result = []
     for job in jobs:
         seed = [override for override in job if override.startswith("seed=")]
         rest = tuple(override for override in job if override not in seed)
         if rest not in composed:  # once for all seeds: it takes its time
-            composed[rest] = to_builtin(compose("train", rest))
+            composed[rest] = to_builtin(compose("train", rest, chosen=chosen))
         one = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
         result.append(PlannedCell(one["method"], one["seed"], tuple(job), one))
     return one_each(told_apart(result))

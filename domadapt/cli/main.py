@@ -169,7 +169,7 @@ def call(verb: str, cfg: Any, overrides: list[str]) -> object:
     from domadapt.config.compose import settings
 
     function = getattr(import_module(VERBS[verb]), verb)
-    asked = cfg if verb == "train" else settings(cfg)
+    asked = cfg if verb == "train" else settings(cfg, verb)
     result: object = function(asked, overrides) if verb in ("train", "benchmark") else function(asked)
     if not isinstance(result, str):
         return result

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib.resources import files
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
@@ -77,13 +78,16 @@ def lengthen(argument: str) -> str:
         raise ValueError(f"{name}={value}: a path is used unchanged, and '${{' can't be in it; {fix}")
     # Several values for `train -m` are parted by commas, without a space, which people's sweeps don't have.
     sweep = "," in value and " " not in value and not _is_list(value) and not _exists(value)
-    if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or sweep:
+    if value in ("", "null") or value[:2] in ("['", '["') or QUOTED.fullmatch(value) or sweep:
         return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
     return name + sign + (_list(value) if _is_list(value) else quoted(value))
 
 
+# As :func:`quoted` has it, or a user; more values may follow, for `train -m`.
+QUOTED = re.compile(r"""(['"])(\\.|(?!\1).)*\1(\s*,.*)?""", re.DOTALL)
 UNREAD = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII letters and a few signs
 OF_PATHS = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
+UNNAMED = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
 
 
 def readable(argument: str) -> str:
@@ -95,9 +99,11 @@ def readable(argument: str) -> str:
     ("paths.run='data (2)/it\\\\'s'", "paths.run='2026'", "threshold='{so, so: 0.5}'")
     """
     name, sign, value = argument.partition("=")
+    if UNNAMED.search(value) and (files("domadapt.conf") / name.lstrip("+")).is_dir():
+        raise ValueError(f"{argument}: expected the name of a choice; domadapt VERB --help lists them")
     path = OF_PATHS.fullmatch(name) and value not in ("", "null")
     whole = path or (name == "threshold" and value[:1] == "{")
-    if "${" in value or value[:1] in ("'", '"') or not (whole or UNREAD.search(value)):
+    if "${" in value or QUOTED.fullmatch(value) or not (whole or UNREAD.search(value)):
         return argument
     if whole or not re.search(r"""[][{}'",]""", value):
         return name + sign + quoted(value)

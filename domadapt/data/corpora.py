@@ -353,7 +353,7 @@ def my_files(
 
 
 def _check_paths(side: str, group: dict[str, Any]) -> None:
-    if not group.get("path"):
+    if not isinstance(group, dict) or not group.get("path"):
         raise ValueError(f"data.{side}.path is not set: give the {side}'s file, as data.{side}.path=reviews.jsonl")
     for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
         if not path.is_file():

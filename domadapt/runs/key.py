@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domadapt.config.compose import to_builtin
+from domadapt.config.overrides import one_of
 from domadapt.config.resolvers import SIDES
 from domadapt.utils.files import matching, shipped
 from domadapt.utils.redact import strike
@@ -140,10 +141,15 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
 
 def run_folder(cfg: Mapping[str, Any]) -> Path:
     """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
-    if cfg["paths"] is None:
-        raise ValueError("paths=null: expected folders; leave it out, or set one: paths.runs=FOLDER")
-    pair, method, run = str(cfg["pair"]), str(cfg["method"]), cfg["paths"]["run"]
+    if not isinstance(paths := cfg["paths"], Mapping):
+        told = "null" if paths is None else paths
+        raise ValueError(f"paths={told}: expected folders; leave it out, or set one: paths.runs=FOLDER")
+    one_of("paths.share_networks", paths["share_networks"], True, False, None)  # a word would be a yes
+    pair, method, run = cfg["pair"], cfg["method"], paths["run"]
     for name, text in (("pair", pair), ("method", method), ("paths.run", str(run))):
+        if not isinstance(text, str):
+            fix = f"expected a word, such as {name}=mine; leave it out for its default"
+            raise ValueError(f"{name}={'null' if text is None else text}: {fix}")
         if strike(text) != text:
             raise ValueError(f"{name}: holds a secret of the environment, and names folders and tables; name it anew")
     return Path(run) if run else folder_of(cfg, "runs") / pair / method / f"seed{cfg['seed']}-{cell_key(cfg)[:8]}"

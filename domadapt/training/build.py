@@ -14,7 +14,7 @@ import numpy as np
 import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from domadapt.config.compose import make, to_builtin
+from domadapt.config.compose import make, not_set, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
@@ -215,7 +215,7 @@ def check_parts(values: Mapping[str, Any]) -> None:
     """Make what is made quickly, to see what is wrong: options, methods, validators, problem; not the backbone."""
     cfg = OmegaConf.create({**values})
     if missing := sorted(OmegaConf.missing_keys(cfg)):
-        raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
+        raise ValueError(not_set(missing[0], "train"))
     read_options(cfg)
     make_rules(cfg)
     make_methods(cfg)

@@ -34,11 +34,11 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 
 def todo(given: list[str]) -> list[PlannedCell]:
-    return cells(settings(compose("benchmark", given)), given)
+    return cells(settings(compose("benchmark", given), "benchmark"), given)
 
 
 def run(given: list[str]) -> list[dict[str, Any]]:
-    return benchmark(settings(compose("benchmark", given)), given)
+    return benchmark(settings(compose("benchmark", given), "benchmark"), given)
 
 
 def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, caplog: Any) -> None:
@@ -339,7 +339,7 @@ def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path)
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
     given += ['benchmark.methods.source_only=["source.name=camera"]', f"paths.cache={tmp_path}/cache"]
     overrides = [lengthen(override) for override in given]  # pairs on the command line share unasked, too
-    done = benchmark(settings(compose("benchmark", overrides)), overrides)
+    done = benchmark(settings(compose("benchmark", overrides), "benchmark"), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]
     assert "fit" not in done[1]["seconds"], "the second took it from the first"
     assert not list((tmp_path / "cache").glob("network-*"))
