@@ -202,12 +202,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [  # a method, settings in plac
     ("gnn_fusion", {"width": 6}, "gnn_fusion.width=6: expected a whole multiple of 4"),
     ("gnn_fusion", {"depth": 0}, "gnn_fusion.depth=0: expected a whole number from 1"),
     ("gnn_fusion", {"rate_factor": -1.0}, "gnn_fusion.rate_factor=-1.0: expected a number from 0.0 to"),
-    ("self_training", {"average": 1}, "self_training.average=1: expected true or false"),
-    ("self_training", {"bag_of_words": "yes"}, "self_training.bag_of_words='yes': expected true or false"),
+    ("self_training", {"average": 1}, "average=1: expected true or false"),
+    ("self_training", {"bag_of_words": "yes"}, "bag_of_words='yes': expected true or false"),
     ("self_training", {"start_after": 2}, "self_training.start_after=2: expected a number from 0.0 to 1.0"),
     ("self_training", {"temperature": 0}, "self_training.temperature=0: expected a number from 0.01 to 10.0"),
-    ("guidelines", {"terms_need_opinion": 0}, "guidelines.terms_need_opinion=0: expected true, false or null"),
-    ("guidelines", {"terms_need_opinion": "no"}, "guidelines.terms_need_opinion='no': expected true, false or null"),
+    ("guidelines", {"terms_need_opinion": 0}, "terms_need_opinion=0: expected true, false or null"),
+    ("guidelines", {"terms_need_opinion": "no"}, "terms_need_opinion='no': expected true, false or null"),
     ("coral", {"level": "spans"}, "coral.level='spans': expected sentence, word or null"),
 ]
 

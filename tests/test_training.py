@@ -106,7 +106,7 @@ RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
         ("injection=lisa injection.lisa.weight=x", "weight of lisa/head='x'"),
         ("adaptation=masked_lm adaptation.masked_lm.batch_size=0", "masked_lm.batch_size=0"),
         ("adaptation=masked_lm adaptation.masked_lm.learning_rate=-1", "masked_lm.learning_rate=-1: expected a number"),
-        ("adaptation=masked_lm adaptation.masked_lm.use_source=x", "masked_lm.use_source='x': expected true or false"),
+        ("adaptation=masked_lm adaptation.masked_lm.use_source=x", "use_source='x': expected true or false"),
         ("adaptation=masked_lm adaptation.masked_lm.masked=0", "masked_lm.masked=0"),
         ("trainer.devices=0", "trainer.devices=0: expected a whole number from 1"),
         ("trainer.devices=1.5", "trainer.devices=1.5: expected a whole number from 1"),

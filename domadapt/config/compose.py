@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from difflib import get_close_matches
 from importlib.metadata import metadata
@@ -45,7 +45,7 @@ def make(config: Any, **extra: Any) -> Any:
         expected = "expected settings with a _target_ among them, the class that takes them, as in our yaml files"
         raise ValueError(f"{config!s:.80}: {expected}")
     try:
-        return instantiate(config, _convert_="all", **extra)
+        made = instantiate(config, _convert_="all", **extra)
     except InstantiationException as error:
         cause = error.__cause__
         while isinstance(cause, InstantiationException) and cause.__cause__ is not None:
@@ -56,6 +56,17 @@ def make(config: Any, **extra: Any) -> Any:
             told = _misfit(to_builtin(config)) or cause
             raise ValueError(f"{config.get('_target_')}: {told}; see the comments in its yaml") from None
         raise
+    for name, kind in _annotations(config["_target_"]):
+        if kind in (bool, bool | None) and name in config:  # a word would be a yes, "no", too
+            one_of(name, config[name], True, False, *([] if kind is bool else [None]))
+    return made
+
+
+def _annotations(target: str) -> list[tuple[str, Any]]:
+    with suppress(ValueError):  # of what is written in C
+        taken = signature(get_object(target)).parameters.items()
+        return [(name, Any if one.annotation is one.empty else one.annotation) for name, one in taken]
+    return []
 
 
 def _misfit(given: Mapping[str, Any]) -> str:
@@ -66,12 +77,11 @@ def _misfit(given: Mapping[str, Any]) -> str:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    for name, one in signature(get_object(given["_target_"])).parameters.items():
+    for name, kind in _annotations(given["_target_"]):
         try:
-            TypeAdapter(one.annotation).validate_python(given.get(name, one.default), strict=True)
+            TypeAdapter(kind if name in given else Any).validate_python(given.get(name), strict=True)
         except ValidationError:
-            kind = one.annotation.__name__ if isinstance(one.annotation, type) else one.annotation
-            return f"{name}={given.get(name)!r}: expected {kind}"
+            return f"{name}={given[name]!r}: expected {kind.__name__ if isinstance(kind, type) else kind}"
         except Exception:  # pydantic does not know every type
             continue
     return ""

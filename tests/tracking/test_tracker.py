@@ -115,6 +115,10 @@ def test_a_run_is_described_without_secrets_and_the_home(tmp_path: Path, monkeyp
     [
         ({"a": 1}, "expected settings with a _target_"),
         ({"_target_": TARGET, "logger": None, "every": 0}, "tracking.every=0: expected a"),
+        (
+            {"_target_": "domadapt.tracking.weights_and_biases.WeightsAndBiases", "models": "no"},
+            "models='no': expected t",
+        ),
         ({"_target_": TARGET, "logger": None, "needs": "nope"}, r"install 'domadapt\[nope\]'"),
     ],
 )

@@ -28,7 +28,7 @@ from domadapt.data.batches import Example
 from domadapt.data.domains import Domains
 from domadapt.data.readers import read
 from domadapt.data.records import NO_PROBABILITY, Record
-from domadapt.methods.method import Method, Step, View, in_range, one_of
+from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
 from domadapt.tasks.task import Task
 from domadapt.utils.text import noted
@@ -47,7 +47,6 @@ class ExternalLabels(Method):
     def __init__(self, path: str | Sequence[str] | None, batch_size: int, weight: float, bootstrap: bool) -> None:
         super().__init__({"external_labels": weight})
         in_range("external_labels.batch_size", batch_size, 1)
-        one_of("external_labels.bootstrap", bootstrap, True, False)
         if not path:
             raise ValueError(
                 f"external_labels.path={path!r}: expected a file of labelled target texts, such as "

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import Domains
-from domadapt.methods.method import Method, one_of
+from domadapt.methods.method import Method
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
 from domadapt.models.contracts import Output
@@ -71,8 +71,6 @@ class Guidelines(Method):
         degree_words_in_opinion: bool = True,
     ) -> None:
         super().__init__()
-        one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
-        one_of("guidelines.degree_words_in_opinion", degree_words_in_opinion, True, False)
         self.terms_need_opinion = terms_need_opinion
         self.limits = with_degree if degree_words_in_opinion else without_degree
         english = ENGLISH.split(",") if degree_words == "english" else degree_words

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import DataCollatorForLanguageModeling, get_linear_schedule_with_warmup
 
 from domadapt.data.batches import Batch, BucketSampler, Example
-from domadapt.methods.method import Method, Step, in_range, one_of
+from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
 from domadapt.runs.key import NUMERICS
 from domadapt.utils import checkpoint
@@ -53,7 +53,6 @@ class MaskedLanguageModel(Method):
         in_range("masked_lm.masked", masked, 1e-6, 1.0)
         in_range("masked_lm.learning_rate", learning_rate, 0.0, 1.0)
         in_range("masked_lm.head_learning_rate", head_learning_rate, 0.0, 1.0)
-        one_of("masked_lm.use_source", use_source, True, False)
         self.epochs, self.batch_size = epochs, batch_size
         self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source

@@ -52,7 +52,6 @@ class Coral(Matching):
 
     def __init__(self, level: str | None, means: bool, weight: float) -> None:
         super().__init__("coral", level, weight)
-        one_of("coral.means", means, True, False)
         self.distance = partial(coral, means=means)
 
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.method import Method, Step, in_range, one_of
+from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import logits_of, rows_of
 from domadapt.utils.text import listed
@@ -67,8 +67,6 @@ class SelfTraining(Method):
         in_range("self_training.start_after", start_after, 0.0, 1.0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
         in_range("self_training.confidence", confidence, 0.0, 1.0)
-        one_of("self_training.average", average, True, False)
-        one_of("self_training.bag_of_words", bag_of_words, True, False)
         self.start_after, self.average, self.bag_of_words = start_after, average, bag_of_words
         self.temperature, self.confidence = temperature, confidence
         self.reads = frozenset({"target", *(["source_only"] if average else [])})

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
-from domadapt.methods.method import Method, in_range, one_of
+from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
@@ -90,8 +90,6 @@ class TermSubstitution(Method):
         in_range("term_substitution.sentence_share", sentence_share, 0.0, 1.0)
         in_range("term_substitution.term_probability", term_probability, 0.0, 1.0)
         in_range("term_substitution.noun_probability", noun_probability, 0.0, 1.0)
-        one_of("term_substitution.predicted_terms", predicted_terms, True, False)
-        one_of("term_substitution.whole_texts", whole_texts, True, False)
         self.sentence_share, self.predicted_terms = sentence_share, predicted_terms
         self.term_probability, self.noun_probability = term_probability, noun_probability
         self.reads = frozenset({"corpus_parses", *(["target"] if predicted_terms else [])})
