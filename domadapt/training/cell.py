@@ -63,10 +63,11 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
-    if (before := build.source_only(config.composed)) is not None and finished(before.folder, before.key) is None:
-        build.refuse_early(config.composed)
-        log.info("two networks are trained: first the source-only one, then the adapted one")
-        train(before)
+    if (before := build.source_only(config.composed)) is not None:
+        build.refuse_early(config.composed)  # which tells what is odd in methods' files, too
+        if finished(before.folder, before.key) is None:
+            log.info("two networks are trained: first the source-only one, then the adapted one")
+            train(before)
     if before is not None and not (before.folder / "model").is_dir():
         fix = "move that folder away, and it is trained again"
         raise ValueError(f"{before.folder}: is finished, but its model/, which this run learns from, is gone; {fix}")

@@ -294,6 +294,7 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
     assert metrics["stages"]["external_labels/texts"] == len({line["text"] for line in lines})
     assert 0 <= metrics["stages"]["external_labels/llm.jsonl"] <= 1
     alone = domadapt.train([*overrides, *given, "adaptation.external_labels.bootstrap=false"], seed=1)
+    assert caplog.text.count("text that is none of the target's, left out (1 time)") == 2  # of each run
     losses = [[line["losses"]["external_labels"] for line in one["curve"]] for one in (metrics, alone)]
     assert losses[0][0] == losses[1][0] and losses[0][1] != losses[1][1]  # of the second epoch, by the network itself
     [session] = build(domadapt.compose("train", [*overrides, *given]))[:1]
