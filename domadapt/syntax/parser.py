@@ -181,13 +181,13 @@ def load_pipeline(name: str) -> "Language":
     except OSError as error:
         fix = "put its folder there" if "/" in name else f"install it with `python -m spacy download {name}`"
         why = str(error).splitlines()[0]
-        told = f"parser.name={name!r}: no such spaCy pipeline; {fix}, or train with parser=shipped"
+        told = f"parser: {name!r}: no such spaCy pipeline; {fix}, or train with parser=shipped"
         raise ValueError(f"{told}. ({why})") from error
     nlp.max_length = sys.maxsize  # its limit is of memory that entity recognition takes
     if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
         nlp.remove_pipe("attribute_ruler")
     if "parser" not in nlp.pipe_names:
-        raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
+        raise ValueError(f"parser: {name!r}: its components {nlp.pipe_names} include no dependency parser")
     return nlp
 
 
