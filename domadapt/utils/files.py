@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -123,8 +123,9 @@ def clear_parts(path: Path, idle: float = 0.0) -> None:
     Others delete what nobody has written to for ``idle`` seconds.
     """
     for part in path.parent.glob(f".{path.name}.*{PART}"):
-        if time.time() - max(one.stat().st_mtime for one in (part, *part.rglob("*"))) >= idle:
-            shutil.rmtree(part, ignore_errors=True)
+        with suppress(FileNotFoundError):  # whose writer has finished
+            if time.time() - max(one.stat().st_mtime for one in (part, *part.rglob("*"))) >= idle:
+                shutil.rmtree(part, ignore_errors=True)
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
