@@ -25,7 +25,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.config.compose import Chosen, Settings, compose, to_builtin, user_error
+from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import marked
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
@@ -106,7 +106,7 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     only = matrix.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
         raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")
-    composed, known = [], Chosen()
+    composed = []
     kinds = [*product(matrix.get("pairs") or [None], only)]
     if len(kinds) > MANY:
         log.info("composing %d cells, which takes some seconds", len(kinds) * len(matrix["seeds"]))
@@ -115,7 +115,7 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
         given = _overrides("benchmark.pairs", [pair] if isinstance(pair, str) else [] if pair is None else pair)
         added = _overrides(f"benchmark.methods.{method}", methods[method])
         own = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
-        config = compose("train", [*own, f"seed={matrix['seeds'][0]}"], chosen=known)
+        config = compose("train", [*own, f"seed={matrix['seeds'][0]}"])
         composed.append((str(method), *_called(str(method), own, to_builtin(config))))
     every = [(seed, *one) for seed in matrix["seeds"] for one in composed]  # stopped early, it has some of each
     return one_each([PlannedCell(m, s, (*own, f"seed={s}"), config | {"seed": s}) for s, m, own, config in every])
@@ -368,13 +368,13 @@ def grid(config: Any) -> list[PlannedCell]:
     overrides: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*given, *overrides]), max_batch_size=None)
-    composed, chosen = dict[tuple[str, ...], dict[str, Any]](), Chosen()
+    composed: dict[tuple[str, ...], dict[str, Any]] = {}
     result = []
     for job in jobs:
         seed = [override for override in job if override.startswith("seed=")]
         rest = tuple(override for override in job if override not in seed)
         if rest not in composed:  # once for all seeds: it takes its time
-            composed[rest] = to_builtin(compose("train", rest, chosen=chosen))
+            composed[rest] = to_builtin(compose("train", rest))
         one = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
         result.append(PlannedCell(one["method"], one["seed"], tuple(job), one))
     return one_each(told_apart(result))

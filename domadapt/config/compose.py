@@ -4,19 +4,16 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from difflib import get_close_matches
 from importlib.metadata import metadata
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import hydra
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -35,7 +32,6 @@ LESS_MEMORY = {"predict": "batch_size=8", "analyze": "batch_size=4"} | dict.from
     ("adapt", "train", "benchmark"),
     "trainer.batch_size=8 trainer.target_batch_size=4, then max_length=64, then backbone.trainable=top:2",
 )
-Chosen = dict[tuple[str, ...], DictConfig]
 COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
@@ -181,13 +177,8 @@ def initialized() -> Iterator[None]:
                 yield
 
 
-def compose(
-    config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False, chosen: Chosen | None = None
-) -> DictConfig:
-    """Compose the configuration of a verb outside the command line.
-
-    ``chosen`` keeps what choices come to, for many that differ in single settings: these take a tenth of the time.
-    """
+def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
+    """Compose the configuration of a verb outside the command line."""
     check_utf8(overrides)
     known = sorted(path.name[:-5] for path in files("domadapt.conf").iterdir() if path.name.endswith(".yaml"))
     if config not in known:
@@ -197,17 +188,7 @@ def compose(
     with initialized():
         try:
             written = hidden([lengthen(override) for override in several_trackers(overrides)])
-            if chosen is None:
-                return hydra.compose(config, written, return_hydra_config=with_hydra)
-            is_group = cast(Any, GlobalHydra.instance().config_loader()).repository.group_exists
-            parsed = OverridesParser.create().parse_overrides(written)
-            choices = [o for o in parsed if o.is_sweep_override() or o.is_hydra_override() or is_group(o.key_or_group)]
-            lines = tuple(one.input_line or "" for one in choices)
-            if lines not in chosen:
-                chosen[lines] = hydra.compose(config, [*lines])
-            cfg = deepcopy(chosen[lines])
-            ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if one not in choices], cfg)
-            return cfg
+            return hydra.compose(config, written, return_hydra_config=with_hydra)
         except HydraException as problem:
             raise ValueError(user_error(problem, config) or str(problem)) from problem
 
