@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -90,8 +90,7 @@ class SpacyParser:
     def name(self) -> str:
         if self.pipeline != SHIPPED:
             return pipeline_name(self._nlp.meta, self._nlp.path)
-        folder = shipped() / "parser" / "model"  # where the cache holds every text, a run never loads spaCy
-        return pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
+        return _shipped_name()
 
     @property
     def _nlp(self) -> "Language":
@@ -217,6 +216,13 @@ def one_thread_for_numpy() -> None:
         pools = ThreadpoolController()
         own = [pool["filepath"] for pool in pools.info() if pool["internal_api"] == "openblas"]
         pools.select(filepath=[path for path in own if "torch" not in Path(path).parts]).limit(limits=1)
+
+
+@cache
+def _shipped_name() -> str:
+    """Of what :func:`load_pipeline` loads; where the cache holds every text, a run never does."""
+    folder = shipped() / "parser" / "model"
+    return pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
 
 
 def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = "[hidden]"
@@ -28,6 +29,7 @@ LOGIN = re.compile(r"""(?<=://)[^\s/'"]+(?=@)""")  # user:password in the addres
 _settings: set[str] = set()  # secrets in configurations of this process
 
 
+@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Whether a setting or an environment variable of this name holds a secret.
 
@@ -53,23 +55,29 @@ def _hidden(match: re.Match[str]) -> str:
     return match[0] if known or (weak and PROSE.fullmatch(value)) else f"{name}{sign}{HIDDEN}"
 
 
-def strike(text: str) -> str:
-    """A text without the values of secrets in the environment and in settings."""
+def _secrets() -> list[str]:
+    """Values of secrets in the environment and in settings, the longest first."""
     named = {value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)}
     # A path, such as SSH_AUTH_SOCK's, only leads to a secret.
     known = {value for value in named if not (value.startswith("/") and os.path.exists(value))}  # noqa: PTH110
-    for value in sorted(known | _settings, key=len, reverse=True):
+    return sorted(known | _settings, key=len, reverse=True)
+
+
+def strike(text: str, secrets: Sequence[str] | None = None) -> str:
+    """A text without the values of secrets, all that are known unless they are given."""
+    for value in _secrets() if secrets is None else secrets:
         text = text.replace(value, HIDDEN)
     return text
 
 
-def struck(value: Any) -> Any:
+def struck(value: Any, secrets: Sequence[str] | None = None) -> Any:
     """Nested dicts and lists whose texts, names included, hold no known secret."""
+    secrets = _secrets() if secrets is None else secrets  # looked for once, not once a text
     if isinstance(value, dict):
-        return {struck(name): struck(inner) for name, inner in value.items()}
+        return {struck(name, secrets): struck(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [struck(inner) for inner in value]
-    return strike(value) if isinstance(value, str) else value
+        return [struck(inner, secrets) for inner in value]
+    return strike(value, secrets) if isinstance(value, str) else value
 
 
 def redacted(config: Any, secret: bool = False) -> Any:
