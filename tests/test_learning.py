@@ -60,7 +60,7 @@ def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_
     parts = {"source": 600, "target": 60, "test": 100}
     blocks = [b for seed, (name, n) in enumerate(parts.items()) for b in planted_structure(tmp_path, name, n, seed)]
     (tmp_path / "parses.conllu").write_text("".join(blocks), encoding="utf-8")
-    common = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "trainer.epochs=20"]
+    common = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "trainer.epochs=12"]
     syntax = ["injection=lisa", "injection.lisa.layer=0", "injection.lisa.at_prediction=parser"]
     found = planted_run(tmp_path, "lisa", *common, *syntax)["target_test"]["aspect_f1"]
     off = planted_run(tmp_path, "off", *common)["target_test"]["aspect_f1"]

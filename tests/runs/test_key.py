@@ -50,7 +50,7 @@ def configs() -> dict[str, Any]:
 
 
 @pytest.fixture
-def keys(shipped: Path, configs: dict[str, Any]) -> Iterator[Keys]:
+def keys(configs: dict[str, Any]) -> Iterator[Keys]:
     def ask() -> dict[str, str]:
         key.installed.cache_clear()
         return {name: cell_key(config) for name, config in configs.items()}
@@ -110,9 +110,9 @@ def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file
         ("method=called_otherwise", False),
     ],
 )
-def test_what_changes_numbers_counts(override: str, counts: bool) -> None:
-    plain = cell_key(compose("train", ["injection=lisa"]))
-    assert (cell_key(compose("train", ["injection=lisa", override])) != plain) == counts
+def test_what_changes_numbers_counts(configs: dict[str, Any], override: str, counts: bool) -> None:
+    changed = cell_key(compose("train", [*CELLS["lisa"], override]))
+    assert (changed != cell_key(configs["lisa"])) == counts
 
 
 VERSIONS = {**dict.fromkeys(key.NUMERIC, ALL), "en_core_web_sm": {"installed"}}  # libraries, and a pipeline
@@ -208,14 +208,15 @@ def test_files_and_folders_count_by_their_content_wherever_they_lie(
 ) -> None:
     def keys() -> list[str]:
         found = []
-        for place in places:
+        for place, config in configs.items():
             monkeypatch.chdir(place)
-            found.append(cell_key(compose("train", [word.format(place) for word in named])))
+            found.append(cell_key(config))
         return found
 
     places, files = (tmp_path / "one", tmp_path / "copy"), ("a", "folder/config.json", "folder/config.cfg")
     for path in (place / file for place in places for file in files):
         append(path, "# text = a\n")
+    configs = {place: compose("train", [word.format(place) for word in named]) for place in places}
     before = keys()
     for file in files:
         append(tmp_path / "copy" / file, "# text = b\n")
