@@ -308,7 +308,7 @@ def foreign(texts: Iterable[str], parser: str) -> str | None:
         return None
     return (
         f"an English pipeline parses text of which {share}: its trees mean nothing; take a spaCy pipeline of that "
-        f"language: parser.target=NAME or parser.source=NAME, for all texts parser=spacy parser.name=NAME"
+        f"language: parser=spacy parser.name=NAME, or to train parser.source=NAME or parser.target=NAME"
     )
 
 
