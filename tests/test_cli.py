@@ -192,7 +192,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["cache", "paths=5"], "paths=5: not a value that it can have"),
         (["parse", "input=[]"], "input is not set: give input=VALUE"),
         (["export", "model=x", "to=null"], "to is not set: give to=VALUE"),
-        (["train", "data=hotel_laptop", "parser.name=5"], "SpacyParser: name=5: expected str; see the comments in its"),
+        (["train", "data=hotel_laptop", "parser.name=5"], "SpacyParser: name=5: expected str; "),
         (["train", "injection=[1]"], "injection=[1]: expected the name of a choice"),
         (["parse", "input=FILE", "parser=null"], "parser=null: expected the name of a choice"),
         (["train", "data=hotel_laptop", "paths=x"], "paths=x: expected folders"),

@@ -1,5 +1,6 @@
 """Every yaml says in its first line what it is for, composes, names only what exists; every experiment runs."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -141,3 +142,32 @@ def test_a_copy_of_my_matrix_is_an_experiment(command: Command, tmp_path: Path) 
     given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
     shown, _ = command(*given)
     assert yaml.safe_load(shown)["experiment"] == "hotels"
+
+
+class Own:
+    """A class as a stranger's: a path from a text, a tuple from a list, a function from settings of its own."""
+
+    def __init__(self, path: Path, inner: Callable[[], int], kinds: tuple[str, ...], names: list[str]) -> None:
+        self.path = path / "a"  # a text has no such operator
+
+
+class Unfound(type):
+    """As annotations are in Python 3.14 whose types are imported for type checkers alone."""
+
+    @property
+    def __signature__(cls) -> None:
+        raise NameError("name 'Session' is not defined")
+
+
+class OfUnfound(metaclass=Unfound):
+    """Of such annotations."""
+
+
+def test_an_error_of_ones_own_class_blames_no_setting_that_fits() -> None:
+    inner = {"_target_": "builtins.int", "_partial_": True}
+    own = {"_target_": f"{__name__}.Own", "path": "a.txt", "kinds": ["a"], "inner": inner, "names": None}
+    for more, told in (({"name": 1}, "unexpected keyword argument 'name'"), ({}, "unsupported operand")):
+        with pytest.raises(ValueError, match=rf"names=None: expected list\[str\]; .*{told}") as error:
+            make(own | more)
+        assert "expected Path" not in str(error.value) and "Callable" not in str(error.value)
+    assert isinstance(make({"_target_": f"{__name__}.OfUnfound"}), OfUnfound)

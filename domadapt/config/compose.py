@@ -1,5 +1,6 @@
 """Configurations: composed from yaml and overrides, made into objects."""
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,8 +50,8 @@ def make(config: Any, **extra: Any) -> Any:
         if isinstance(cause, ValueError | OSError):
             raise cause from None
         if isinstance(cause, TypeError):  # a setting of the wrong type, or one that is not there
-            told = _misfit(to_builtin(config)) or cause
-            raise ValueError(f"{config.get('_target_')}: {told}; see the comments in its yaml") from None
+            told = _misfit(to_builtin(config))
+            raise ValueError(f"{config.get('_target_')}: {told}{cause}; see the comments in its yaml") from None
         raise
     for name, kind in _annotations(config["_target_"]):
         if kind in (bool, bool | None) and name in config:  # a word would be a yes, "no", too
@@ -59,25 +60,26 @@ def make(config: Any, **extra: Any) -> Any:
 
 
 def _annotations(target: str) -> list[tuple[str, Any]]:
-    with suppress(ValueError):  # of what is written in C
+    with suppress(ValueError, NameError):  # of what is written in C; of types that Python 3.14 does not find
         taken = signature(get_object(target)).parameters.items()
         return [(name, Any if one.annotation is one.empty else one.annotation) for name, one in taken]
     return []
 
 
 def _misfit(given: Mapping[str, Any]) -> str:
-    """Of a class's settings, one that is not of the type that the class says; empty if there is none.
+    """Of a class's settings, one that a yaml can't have for the type that the class says; empty if there is none.
 
     >>> _misfit({"_target_": "domadapt.methods.adaptation.averaging.Averaging", "decay": "high"})
-    "decay='high': expected float | None"
+    "decay='high': expected float | None; "
     """
     from pydantic import TypeAdapter, ValidationError
 
     for name, kind in _annotations(given["_target_"]):
-        try:
-            TypeAdapter(kind if name in given else Any).validate_python(given.get(name), strict=True)
+        plain = name in given and not isinstance(given[name], Mapping)  # a group may be settings of another class
+        try:  # as JSON, whose texts and lists may be paths and tuples
+            TypeAdapter(kind if plain else Any).validate_json(json.dumps(given.get(name)), strict=True)
         except ValidationError:
-            return f"{name}={given[name]!r}: expected {kind.__name__ if isinstance(kind, type) else kind}"
+            return f"{name}={given[name]!r}: expected {kind.__name__ if isinstance(kind, type) else kind}; "
         except Exception:  # pydantic does not know every type
             continue
     return ""

@@ -192,7 +192,7 @@ def test_whoever_dies_nobody_hangs_and_nobody_is_left(number: signal.Signals, wh
         _, error = process.communicate(timeout=DEADLINE)
         assert process.returncode == exit_code
         if whom == "worker":
-            assert "RuntimeError: one of processes=2 was killed, by the system perhaps" in error.splitlines()[-1]
+            assert "Stopped: one of processes=2 was killed, by the system perhaps" in error.splitlines()[-1]
         assert error.count("Traceback") == (exit_code in (1, -signal.SIGINT))  # the parent's own, no worker's
         wait_until(lambda: all(map(gone, workers)), "the workers' end")
     finally:
