@@ -155,9 +155,12 @@ def test_words_that_are_plainly_nothing_are_not_compared() -> None:
         DomainAdversary("word", 8, 10.0, 1.0, 1.0).attach(SimpleNamespace(task=SimpleNamespace(kind="sequence")))  # type: ignore[arg-type]
 
 
-def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:
-    shutil.copytree(finished("extraction") / "model", tmp_path / "other" / "model")
-    runs = [finished("extraction"), tmp_path / "other", tmp_path / "other" / "model", finished("classification")]
+def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(finished("extraction") / "model", tmp_path / "2026" / "model")  # a number to Hydra
+    monkeypatch.chdir(tmp_path)
+    runs = [finished("extraction"), "2026", tmp_path / "2026" / "model", finished("classification")]
     problem = corpora(tmp_path)
     chosen = [["adaptation=distil", f"adaptation.distil.teachers=[{run}]"] for run in runs]
     keys = [cell_key(domadapt.compose("train", [*problem, *own])) for own in chosen]
