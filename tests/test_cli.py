@@ -347,6 +347,7 @@ def test_the_cache_is_shown_and_cleared(command: Command, tmp_path: Path) -> Non
 
 PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}", "'quoted'", '"quoted"']
 PLAIN += ["[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", "a\tb", " x ", "'tis"]
+PLAIN += ["'" + "\\a" * 24 + "\\'"]  # of which a search that goes back has no end
 PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
 
 

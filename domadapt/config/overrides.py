@@ -84,7 +84,7 @@ def lengthen(argument: str) -> str:
 
 
 # As :func:`quoted` has it, or a user; more values may follow, for `train -m`.
-QUOTED = re.compile(r"""(['"])(\\.|(?!\1).)*\1(\s*,.*)?""", re.DOTALL)
+QUOTED = re.compile(r"""(['"])(\\.|(?!\1)[^\\])*\1(\s*,.*)?""", re.DOTALL)
 UNREAD = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII letters and a few signs
 OF_PATHS = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
 UNNAMED = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
