@@ -267,11 +267,12 @@ def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> st
     if "data" in choices and key in {*_keys(compose(composed, own))}:
         return f"{key}: is of your own files: add data=my_files"
     where, _, name = key.rpartition(".")
-    close = get_close_matches(key, known, n=1)
+    named = [one for one in sorted(known) if one.endswith(f".{name}") or one == name]
     if where:
-        close = [f"{where}.{one}" for one in get_close_matches(name, beside, n=1)]
-        close = close or [one for one in sorted(known) if one.endswith(f".{name}") or one == name]
-    fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all (+{key}=VALUE adds one)"
+        close = [f"{where}.{one}" for one in get_close_matches(name, beside, n=1)] or named
+    else:
+        close = named or get_close_matches(key, known, n=1)
+    fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all"
     if where and not close:
         own = [one for one in beside if one != "_target_"]
         fix = f"{where} has {', '.join(own)}" if own else f"choose {where}= first; domadapt {verb} --help shows which"
