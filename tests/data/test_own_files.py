@@ -123,6 +123,16 @@ def test_columns_are_read_by_the_user_s_names(tmp_path: Path, write: Callable[[P
         read(tmp_path / name, domain="laptop", columns={**columns, "text_pair": columns["label"]})  # it would be read
 
 
+@pytest.mark.parametrize("raw", ["raw.csv", "raw.txt"])
+def test_raw_text_need_not_have_the_column_that_holds_the_test_s_labels(tmp_path: Path, raw: str) -> None:
+    (tmp_path / "source.csv").write_text("text,label\nGood.,good\nBad.,bad\nWorse.,bad\n", encoding="utf-8")
+    (tmp_path / raw).write_text("text,date\nFine.,May\n" if raw == "raw.csv" else "Fine.\n", encoding="utf-8")
+    (tmp_path / "test.csv").write_text("text,gold\nSound.,good\n", encoding="utf-8")
+    target = {"path": str(tmp_path / raw), "test_path": str(tmp_path / "test.csv"), "name": "t", "label": "gold"}
+    domains = my_files({"path": str(tmp_path / "source.csv")}, target, 0.3, "record")
+    assert [text.text for text in domains.unlabelled.texts] == ["Fine."]
+
+
 def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "source.csv").write_text("text,label\nGood.,good\nBad.,bad\nWorse.,bad\n", encoding="utf-8")
     (tmp_path / "target.txt").write_text("[\n{\n", encoding="utf-8")  # lines of text, however odd
