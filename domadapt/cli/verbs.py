@@ -85,8 +85,10 @@ def predict(cfg: Settings) -> None:
         raise ValueError(f'expected a file of texts, input=FILE, or one text, text="One text."; got {given}')
     if cfg.input is not None and cfg.text_pair is not None:
         raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
-    if cfg.text is not None and cfg.column is not None:
-        raise ValueError(f"column={cfg.column}: goes with input=FILE; text= is one text")
+    id = None if cfg.id is None else str(cfg.id)
+    for name, of_files in (("column", cfg.column), ("id", id)):
+        if cfg.text is not None and of_files is not None:
+            raise ValueError(f"{name}={of_files}: goes with input=FILE; text= is one text")
     in_range("batch_size", cfg.batch_size, 1)
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
@@ -94,7 +96,7 @@ def predict(cfg: Settings) -> None:
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
-        total, texts = open_texts(str(cfg.input), cfg.format, warnings, column(cfg))
+        total, texts = open_texts(str(cfg.input), cfg.format, warnings, column(cfg), id)
     elif not str(cfg.text).strip():
         raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
     else:

@@ -30,7 +30,7 @@ NAMED: Final = {  # how a user names a column
     "predict, score, compare, sample, parse or export, column=COLUMN (of input=; in examples=, rename it to text)",
     "text_pair": "name another with source.text_pair= or target.text_pair=, to predict, score with column=[ONE,OTHER]",
     "label": "name another with source.label= or target.label=, and to score with label=",
-    "id": "name another with source.id= or target.id=",
+    "id": "name another with source.id= or target.id=, to predict with id=",
 }
 # Where spaCy, doccano, Prodigy and Label Studio (JSON-MIN) write spans: lists of [start, end, type], or objects.
 SPANS: Final = ("spans", "entities", "ents", "label", "labels")

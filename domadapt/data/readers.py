@@ -426,14 +426,15 @@ STDIN: Final = "-"  # the name of standard input, as in most commands
 
 
 def open_texts(
-    source: str | Path, format: str | None, warnings: Counter[str], column: Sequence[str] = ()
+    source: str | Path, format: str | None, warnings: Counter[str], column: Sequence[str] = (), id: str | None = None
 ) -> tuple[int | None, Iterator[UnlabelledText]]:
     """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
 
     The number is None where it can't be known ahead: of lines that come through a pipe; ``-`` is standard input.
     ``warnings`` count what was mended or left out, and are complete when the texts are used up. ``column`` says, of a
-    table or JSON Lines, which one holds the text, of pairs which two.
+    table or JSON Lines, which one holds the text, of pairs which two, and ``id`` which one holds the id.
     """
+    named = {**dict(zip(("text", "text_pair"), column, strict=False)), **({} if id is None else {"id": id})}
     stdin = str(source) == STDIN
     path = Path("stdin" if stdin else source)
     files.check_name(path)
@@ -446,11 +447,11 @@ def open_texts(
                 files.check_start(path, head)
                 if not head:
                     raise files.without_records(path, "empty")
-            named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
+            called = Path("stdin.csv" if named else "stdin.txt") if stdin else path  # as training takes a pipe
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-            name = format if packed else choose(named, text, format)
+            name = format if packed else choose(called, text, format)
             if name == "plain_text" and not packed:
-                _refuse_columns(path, column)
+                _refuse_columns(path, [*named.values()])
                 if file.seekable() and not stdin:
                     blocks = iter(lambda: file.read(1 << 20), b"")
                     lines = sum(block.count(b"\n") for block in chain([head], blocks))
@@ -462,7 +463,7 @@ def open_texts(
             raise
         except (OSError, ValueError) as error:  # the latter of a NUL in the path
             raise files.unreadable(path, error) from None
-    columns: Columns = {name: (own,) for name, own in zip(("text", "text_pair"), column, strict=False)}
+    columns: Columns = {name: (own,) for name, own in named.items()}
     corpus = read(path, domain="input", labelled=False, format=name, content=content, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)

@@ -385,10 +385,16 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
-    for name, content in (("a.csv", "id,review\n1,Fast.\n"), ("a.jsonl", '{"id": "1", "review": "Fast."}\n')):
+    for name, content in (
+        ("a.csv", "id,review,key\n1,Fast.,R7\n"),
+        ("a.jsonl", '{"id": "1", "review": "Fast.", "key": "R7"}\n'),
+    ):
         (tmp_path / name).write_text(content)
         _, texts = open_texts(tmp_path / name, None, Counter(), ["review"])
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
+        assert [text.id for text in open_texts(tmp_path / name, None, Counter(), ["review"], "key")[1]] == ["R7"]
+        with pytest.raises(DataError, match=r"expected a column 'number'; name another with .* to predict with id="):
+            open_texts(tmp_path / name, None, Counter(), ["review"], "number")
     with pytest.raises(ValueError, match="parse or export, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())
     path = write_jsonl(tmp_path / "b.jsonl", [{"review": {"body": "Fast."}, "by": {"mood": None}}])
@@ -398,7 +404,7 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         read(path, domain="a", columns={"text": ("review.text",)})
     (tmp_path / "a.txt").write_text("review\nFast.\n")
     with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
-        open_texts(tmp_path / "a.txt", None, Counter(), ["review"])
+        open_texts(tmp_path / "a.txt", None, Counter(), id="review")
     with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
         read(tmp_path / "a.txt", domain="a", columns={"text": ("review",)})
     read(tmp_path / "a.txt", domain="a", columns={"text": ("review", "text")})  # as the other side's are called
