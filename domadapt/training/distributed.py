@@ -3,6 +3,7 @@
 A step's global batch is that of a single process: each takes every world-th text. Rank 0 alone evaluates and writes.
 """
 
+import atexit
 import logging
 import os
 import signal
@@ -54,6 +55,8 @@ class Spawned(DDPStrategy):
         torch.set_num_threads(self.threads)
         be_quiet()
         super().setup_environment()
+        # Lightning does so with NCCL alone; Gloo's threads now and then abort a process that ends beside them.
+        atexit.register(lambda: torch.distributed.is_initialized() and torch.distributed.destroy_process_group())
 
 
 def be_quiet() -> None:
