@@ -165,6 +165,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.methods=x"], "benchmark.methods=x: expected names with lists of overrides"),
         (["parse", "input=FILE", "format=[csv]"], "format is ['csv']; expected one of blitzer_review, conll"),
         (["cache", "clear=true"], "clear=[True]: expected all, or some of parses"),
+        (["cache", "clear={a: 1}"], "clear=[{'a': 1}]: expected all, or some of parses"),
+        (["predict", "model=x", "text=y", "+outptu=z"], "outptu: there is no such setting; did you mean output?"),
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected a whole number from 1"),

@@ -98,6 +98,9 @@ def settings(cfg: DictConfig, verb: str) -> Settings:
     """A verb's composed configuration, resolved; refused where one is not set, or null and its default is not."""
     values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     own: Any = OmegaConf.to_container(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml")), resolve=False)
+    known = {*own, *(group.partition("/")[0] for group, _ in groups(verb))}
+    if verb != "benchmark" and (unknown := sorted({*values} - known)):  # by ++x=1, which Hydra adds
+        raise ValueError(_unknown_key(unknown[0], verb, True, ()))
     for name, default in own.items():
         value = values.get(name, default)
         if default == "???" and value in (None, []):
