@@ -48,7 +48,10 @@ def run_config(cfg: Any) -> RunConfig:
 
 def source_only(cfg: DictConfig) -> RunConfig | None:
     """The run on the source alone that this one learns from; None where no method reads it."""
-    if not any("source_only" in method.reads for method in make_methods(cfg).values()):
+    methods = make_methods(cfg).values()
+    if methods and str(cfg.backbone.get("_target_")).endswith("BiLSTM"):  # told before another network is trained
+        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is a baseline")
+    if not any("source_only" in method.reads for method in methods):
         return None
     made = cfg.copy()
     with open_dict(made):
@@ -121,8 +124,6 @@ def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]
     """Refuse what the backbone can't do, and a control of nothing."""
     if cfg.max_length > encoder.longest:
         raise ValueError(f"max_length={cfg.max_length}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
-    if methods and not encoder.takes_methods:
-        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is a baseline")
     if cfg.control and not any(TREES & m.reads for m in methods.values()):
         why = "no method of this run reads parses, so there is nothing to control"
         fix = "add one (injection=lisa, injection=gnn) or leave the control out"
