@@ -129,6 +129,16 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
         assert f'<code class="command">{command}</code>' in text or f"`{command}`" in text
 
 
+def test_a_report_of_several_such_runs_says_whose_score_its_title_is(run: Run, tmp_path: Path) -> None:
+    for name in ("gnn", "recipe"):
+        shutil.copytree(run[0] / "run", tmp_path / name)
+        for file in ("metrics.json", "card.json"):
+            path = tmp_path / name / file
+            path.write_text(path.read_text().replace('"method": "source_only"', f'"method": "{name}"'))
+    page = report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<h1>Expect a \w+ F1 of [^<]+ This is gnn; 1 other adapted model below.</h1>", page)
+
+
 def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, domain, count, first in (("a", "camera", 24, 0), ("few", "laptop", 3, 30)):
         write_csv(tmp_path / f"{name}.csv", records(domain, count, first))

@@ -235,7 +235,9 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
         Fact("The model, and how to use it", "", places["use it"]),
         Fact("Before you believe it", _sentence(first.text), _command(card, first.command)),
     ]
-    return Facts(_expect(card, one), tuple(items))
+    others = sum(c.method != SOURCE_ONLY for c, _ in cards) - 1
+    more = f" This is {card.method}; {counted(others, 'other adapted model')} below." if others > 0 else ""
+    return Facts(f"{_expect(card, one)}{more}", tuple(items))
 
 
 def _range(expected: Expected) -> str:
