@@ -509,6 +509,8 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
     assert len(re.findall(cost, err)) == 2
     out, _ = command("predict", f"model={model}", "text=The lens is great.", f"threshold={min(1, sure + 1e-3)}")
     assert json.loads(out)["label"] is None
+    command("guide", f"model={finished('extraction')}", "to=guided", "terms=[lens]", "types=[aspect]")
+    assert "are not known of this model" in command("predict", "model=guided", "text=Hm.", "threshold=0.5")[1]
     for wrong, told in (
         ("threshold={nice: 0.5}", "threshold.nice: the model has no such label or type; expected one of"),
         ("threshold={nice, so: 0.5}", "threshold.nice, so: the model has no such label or type; expected one of"),

@@ -80,11 +80,15 @@ def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
 
 def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
     """In words: precision and recall at the thresholds, where the model has kept what its source dev shows."""
-    if any(limits.values()) and (about := source_dev(folder)):
-        for name, limit in limits.items():
-            precision, recall = rates(about["kinds"][name], limit)
-            where = f"{about['texts']} held-out texts of {about['source']}"
-            yield f"{name} from {limit:g}: precision {precision}, recall {recall} on {where}"
+    if not any(limits.values()):
+        return
+    if not (about := source_dev(folder)):
+        yield f"threshold: precision and recall at it are not known of this model, which has no {FILE}"
+        return
+    for name, limit in limits.items():
+        precision, recall = rates(about["kinds"][name], limit)
+        where = f"{about['texts']} held-out texts of {about['source']}"
+        yield f"{name} from {limit:g}: precision {precision}, recall {recall} on {where}"
 
 
 def source_dev(folder: Path) -> dict[str, Any]:
