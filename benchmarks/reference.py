@@ -124,7 +124,7 @@ def methods(group: str, measured: Mapping[str, list[str]]) -> str:
         file = f"{module.replace('.', '/')}.py"
         source = (ROOT / file).read_text(encoding="utf-8")
         paper = _paper(source, name)
-        where = ", ".join(f"`{one}`" for one in measured.get(path.stem, [])) or "not yet"
+        where = ", ".join(f"`{one}`" for one in measured.get(path.stem, [])) or "not alone"
         first = _plain(re.split(r"(?<! al)\. ", _first(title(path)).replace("\n", " "))[0].rstrip("."))
         lines.append(f"| `{path.stem}` | {first} | {paper} | `{file}` | `conf/{group}/{path.name}` | {where} |")
     return "\n".join(lines)
