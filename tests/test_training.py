@@ -1,6 +1,7 @@
 """What a run promises besides its numbers: the same again, kept models, one line of what will not do."""
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -66,6 +67,18 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
     caplog.clear()
     trained(tmp_path, "in_time", "adaptation=self_training", "trainer.epochs=2")
     assert "it begins after" not in caplog.text
+
+
+def test_a_log_says_after_a_minute_how_long_training_takes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("domadapt.training.epochs.FIRST", 0.0)
+    with caplog.at_level("INFO"):
+        trained(tmp_path, "run", "trainer.epochs=2")
+    told = [record.getMessage() for record in caplog.records if record.name == "domadapt.epochs"]
+    steps = r"step 1 of \d+, about \d+:\d\d left"
+    for line, expected in zip(told, (steps, "epoch 1 of 2: loss .* left", "epoch 2 of 2: .*, done"), strict=True):
+        assert re.fullmatch(expected, line)
 
 
 def test_records_without_a_label_are_counted(tmp_path: Path) -> None:

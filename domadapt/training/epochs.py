@@ -37,6 +37,7 @@ from domadapt.utils.work import quiet
 log = logging.getLogger(__name__)
 SAMPLE = 128  # training texts that validators see
 epoch_log = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
+FIRST = 60.0  # seconds after which a first, long epoch has a line, too
 
 
 class Epochs(Callback):
@@ -70,7 +71,8 @@ class Epochs(Callback):
         self.random: list[dict[str, Any]] = []
         self.seen: dict[int, Predicted] = {}  # rows of the validation sample, for validators that compare epochs
         self.present: int | None = None  # the epoch whose weights are in place, if one's are
-        self.began = time.monotonic(), 0  # when, and after how many epochs
+        self.began = time.monotonic(), 0, 0  # when, after how many epochs and steps
+        self.told = False
         self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
 
     def best(self, validator: Validator) -> int:
@@ -100,7 +102,7 @@ class Epochs(Callback):
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
-        self.began = time.monotonic(), trainer.current_epoch
+        self.began = time.monotonic(), trainer.current_epoch, trainer.global_step
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:  # a seed of its own, lest all drop the same units
@@ -111,6 +113,9 @@ class Epochs(Callback):
         if trainer.is_global_zero:
             at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
             self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
+            since, _, before = self.began
+            if not self.told and (took := time.monotonic() - since) >= FIRST and quiet():
+                self._tell(f"step {at} of {steps}", took / (at - before) * (steps - at))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
@@ -133,10 +138,10 @@ class Epochs(Callback):
                 headline = self.session.task.headline
                 module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
                 if quiet():
-                    since, before = self.began
+                    since, before, _ = self.began
                     epochs = trainer.max_epochs or epoch
                     left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
-                    epoch_log.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
+                    self._tell(epoch_line(self.curve[-1], headline, epochs), left)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
@@ -144,6 +149,11 @@ class Epochs(Callback):
                     self._write(held, self._held.pop(held))
                 trainer.save_checkpoint(self.last)  # by rank 0, but all take part
                 self.written = time.monotonic()
+
+    def _tell(self, what: str, left: float) -> None:
+        self.told = True
+        minutes, seconds = divmod(round(left), 60)
+        epoch_log.info("%s, %s", what, f"about {minutes}:{seconds:02} left" if left else "done")
 
     def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
         """One more line of the curve, of the present weights, after an epoch counted from 1."""
@@ -233,17 +243,15 @@ class Epochs(Callback):
         return {name: method.memory() for name, method in self.session.methods.items()}
 
 
-def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
-    """What a log says of an epoch; ``left`` are seconds, about.
+def epoch_line(line: dict[str, Any], headline: str, epochs: int) -> str:
+    """What a log says of an epoch.
 
     >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452}}
-    >>> epoch_line(line, "span_f1", 3, 75.0)
-    'epoch 2 of 3: loss 0.610, source dev span F1 45.2, about 1:15 left'
+    >>> epoch_line(line, "span_f1", 3)
+    'epoch 2 of 3: loss 0.610, source dev span F1 45.2'
     """
-    minutes, seconds = divmod(round(left), 60)
-    over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
     score = f"source dev {headline.replace('_f1', ' F1')} {100 * line['source_dev'][headline]:.1f}"
-    return f"epoch {line['epoch']} of {epochs}: loss {line['losses']['total']:.3f}, {score}, {over}"
+    return f"epoch {line['epoch']} of {epochs}: loss {line['losses']['total']:.3f}, {score}"
 
 
 @contextmanager
