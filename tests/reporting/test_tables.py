@@ -195,6 +195,7 @@ def test_cost_by_hand() -> None:
         return make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
 
     first = [run("source_only", 0.5, 1.0), run("lisa", 0.75, 3.0)]
+    first.append(make_metrics("lisa", 2, 0.9, seconds={}, target="a", counts={"parameters": 7}))  # a seed of its own
     pairs = grouped([*first, run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])
     table = cost(pairs).blocks[0]
     assert table.rows == [["source_only", "3.0", "1.00", "7", "0.0", "2"], ["lisa", "8.0", "2.50", "7", "+12.5", "2"]]
