@@ -391,6 +391,14 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
         assert (facts["Gap closed"], facts["Model"]) == ("25 %", "not kept beside these runs")
 
 
+def test_a_network_from_scratch_is_not_called_by_its_tokenizer_and_a_gap_of_no_method_is_no_table() -> None:
+    config = {"backbone": {"_target_": "domadapt.models.bilstm.BiLSTM", "name": "minilm"}, "trainer": {"epochs": 2}}
+    pairs = grouped(met({"rnn_from_scratch": 0.1, "in_domain": 0.8}, config=config))
+    statistics = compare(pairs)
+    assert {name: text for name, text, _ in verdict_card(pairs, statistics).items}["Backbone"] == "BiLSTM"
+    assert len(tables.heatmap(pairs, statistics)) == 1  # the scores
+
+
 def test_the_card_tells_of_pairs_with_scores() -> None:
     unscored = [one for name in ("a", "b") for one in met({"source_only": None, "recipe": None}, target=name)]
     pairs = grouped([*met({"source_only": 0.4, "lisa": 0.5}), *unscored])
