@@ -24,6 +24,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     from domadapt.data.files import named, saved
     from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
+    from domadapt.training.options import check_data
 
     given = starting_from([*overrides, *_words(settings)])
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
@@ -39,7 +40,9 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
     written = {side: path for side, path in paths.items() if path is not sides[side]}
     with named({path: f"{side}={type(sides[side]).__name__}" for side, path in reversed(written.items())}):
-        return run(run_config(compose("train", given)))
+        cfg = compose("train", given)
+        check_data(cfg.data)  # a file that is missing, before a folder that another run has
+        return run(run_config(cfg))
 
 
 def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 
 import domadapt
 from domadapt.auditing.finding import Finding
@@ -545,11 +547,22 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
         ([float("nan")], TARGET, r"y\[0\] is nan: expected a label of each text"),
         (["None"], TARGET, r"y\[0\] is 'None': expected a label of each text"),
         ([" "], TARGET, r"y\[0\] is ' ': expected a label of each text"),
+        (np.array([["a"]]), TARGET, r"y\[0\] is array\(\['a'\].*: expected a label; of a column"),
     ],
 )
-def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:
+def test_what_does_not_fit_is_refused(y: Any, target: list[str] | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         domadapt.DomainAdapter(overrides=LEARNS).fit(TEXTS[:1], y, target)
+    with pytest.raises(ValueError, match="^task='labels': expected classification or extraction"):
+        domadapt.DomainAdapter("labels", LEARNS).fit(TEXTS[:1], ["a"], TARGET)
+
+
+def test_folds_of_sorted_labels_hold_both() -> None:
+    """And a scorer of two classes is given the probability of the second."""
+    y = sorted(row["label"] for row in ROWS)
+    adapter = domadapt.DomainAdapter(overrides=[*LEARNS, "trainer.epochs=1", "trainer.min_steps=0"])
+    scores = cross_val_score(adapter, TEXTS, y, cv=2, scoring="roc_auc", params={"target": TARGET}, error_score="raise")
+    assert ((scores >= 0) & (scores <= 1)).all()
 
 
 @pytest.mark.parametrize("table", [{"text": TEXTS}, SimpleNamespace(columns=["text"], __iter__=lambda: iter(["text"]))])

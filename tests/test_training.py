@@ -27,6 +27,8 @@ def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path, capl
     assert not (tmp_path / "run" / "predictions.jsonl").exists()
     with pytest.raises(ValueError, match="holds the results of another run"):
         trained(tmp_path, "run", "seed=2")
+    with pytest.raises(ValueError, match="nowhere.csv: no such file"):  # whose name is likely to be mistyped
+        domadapt.train([f"paths.run={tmp_path}/run"], source="nowhere.csv", target=tmp_path / "target.jsonl")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -83,7 +83,8 @@ class PlannedCell:
 
 def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
-    common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
+    not_common = ("experiment=", "benchmark.", "seed=")
+    common = [lengthen(o) for o in overrides if not o.lstrip("+~").startswith(not_common)]  # launchers compose by Hydra
     common += [o for o in overrides if o.lstrip("+").startswith("benchmark.pairs=")]  # cells of several share networks
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
@@ -138,9 +139,10 @@ def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tu
 def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
     """The cells, if no two of them are one."""
     runs = Counter(cell.key for cell in todo)
-    if twice := [cell.folder for cell in todo if runs[cell.key] > 1]:
-        names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
-        raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
+    if twice := next((cell for cell in todo if runs[cell.key] > 1), None):
+        names = ", ".join(cell.name for cell in todo if cell.key == twice.key)
+        fix = "drop one, or change its settings; those of the command line replace a method's own"
+        raise ValueError(f"{names} are one and the same run ({twice.folder}); {fix}")
     if len(todo) > len({cell.folder for cell in todo}):
         raise ValueError(f"paths.run={todo[0].folder}: one folder for {len(todo)} runs; give paths.runs=FOLDER")
     return todo

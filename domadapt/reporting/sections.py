@@ -101,8 +101,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
     for (name, role), some in by_name.items():
         both = [(method, base) for pair, method in some if (base := reference(pair, method, "source_only"))]
         times = mean(mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base)))
-        scores = [(over_runs(m, Metrics.score), over_runs(base, Metrics.score)) for m, base in both]
-        gain = mean(own - other for own, other in scores if own is not None and other is not None)
+        gain = mean(_gain(method, base) for method, base in both)
         parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
         spent = mean(seconds(method) for _, method in some)
         numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(some))
@@ -114,9 +113,16 @@ def cost(pairs: Sequence[Pair]) -> Section:
         [
             "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none",
             "times, gain: each pair's own against its source_only, where both are known; then the mean over pairs",
+            "gain: at the seeds that both have",
         ],
     )
     return Section("Cost against gain", (table, Prose(f"All runs took {duration(run_time(pairs))}.")))
+
+
+def _gain(method: MethodRuns, base: MethodRuns) -> float | None:
+    others = {run.seed: run.score() for run in base.runs}
+    both = ((run.score(), others.get(run.seed)) for run in method.runs)
+    return mean(own - other for own, other in both if own is not None and other is not None)
 
 
 EXPECTED = "Expected without labels"

@@ -165,7 +165,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
     legend = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
     scores = part("Headline score on the target test, percent", methods, score, mean_scores)
-    if "in_domain" not in roles.values():  # no gap is known
+    if not adapted or "in_domain" not in roles.values():  # no gap is known
         return [*scores]
     return [
         *scores,

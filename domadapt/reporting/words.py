@@ -11,7 +11,7 @@ from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, o
 from domadapt.reporting.render import listed
 from domadapt.reporting.tables import closed
 from domadapt.reporting.target_card import marked
-from domadapt.runs.groups import MethodRuns, Pair, reference
+from domadapt.runs.groups import MethodRuns, Pair, backbone_name, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ShownText
 from domadapt.statistics.compare import Cell, Difference, Statistics
@@ -81,7 +81,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
     given = [run.config.get("backbone") or {} for pair in pairs for run in pair.runs if run.role not in BELOW]
-    backbones = dict.fromkeys(str(one.get("name") or "") for one in given)
+    backbones = dict.fromkeys(map(backbone_name, given))
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
     measured = [pair for pair in pairs if any(run.target_test for run in pair.runs)]
     best = best_overall(measured) or best_overall(pairs)

@@ -60,6 +60,16 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     return RunSet(tuple(run for _, run in runs), tuple(skipped))
 
 
+def backbone_name(given: Mapping[str, Any]) -> str:
+    """What a backbone is called; of one from scratch, ``name`` is that of its tokenizer.
+
+    >>> backbone_name({"_target_": "domadapt.models.bilstm.BiLSTM", "name": "minilm"})
+    'BiLSTM'
+    """
+    kind = str(given.get("_target_", "")).rpartition(".")[2]
+    return kind if kind == "BiLSTM" else str(given.get("name") or kind)
+
+
 def refuse_missing(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() or (path.is_file() and path.suffix != ".json"):

@@ -207,7 +207,7 @@ def interval(mean: Mean) -> Interval:
     few = f"fewer than {FEWEST_SEEDS} seeds"
     spread = _spread(mean)
     if not spread and mean.items is None:
-        return Interval(mean.value, None, None, "", f"{few}, and no predictions read to draw test items from")
+        return Interval(mean.value, None, None, "", f"{few}, and test items are not drawn for this score")
     total = sum(variance for variance, _ in spread)
     if mean.items is not None:
         # Drawing n seeds from n gives (n - 1) / n of their mean's variance: the rest is added.
@@ -218,7 +218,7 @@ def interval(mean: Mean) -> Interval:
     if not spread:
         over, reason = "test items", f"{few}: of these trained models; training again is not in it"
     elif mean.items is None:
-        over, reason = "seeds", "no predictions to draw test items from: on this test set as it is"
+        over, reason = "seeds", "test items are not drawn for this score: on this test set as it is"
     else:
         over, reason = "seeds and test items", ""
     return Interval(mean.value, mean.value - half, mean.value + half, over, reason)

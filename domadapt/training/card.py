@@ -22,7 +22,7 @@ from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.reporting.target_card import as_markdown
-from domadapt.runs.groups import typed
+from domadapt.runs.groups import backbone_name, typed
 from domadapt.runs.metrics import Expected, Metrics, Truncation
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
 from domadapt.tasks.task import Prediction, Task, row
@@ -94,7 +94,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
     return TargetCard(
         **{name: getattr(metrics, name) for name in same},
         key=metrics.key or "",
-        backbone=str(metrics.config["backbone"].get("name") or metrics.config["backbone"]["_target_"].split(".")[-1]),
+        backbone=backbone_name(metrics.config["backbone"]),
         source_dev=metrics.source_dev[metrics.headline],
         dev_texts=len(session.domains.source_dev),
         source_texts=len(session.domains.source_records),

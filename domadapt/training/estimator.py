@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import ClassifierTags
 
 from domadapt.config.compose import compose
-from domadapt.config.overrides import quoted
+from domadapt.config.overrides import one_of, quoted
 from domadapt.data.domains import unlabelled
 from domadapt.data.files import missing, named, saved
 from domadapt.data.records import NO_LABEL, Record, Span
@@ -47,12 +48,21 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     ) -> None:
         self.task, self.overrides, self.seed, self.folder = task, overrides, seed, folder
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.task == "classification":  # whose folds are to hold every label, and whose scorers ask for one of two
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
     def fit(self, X: Iterable[str], y: Iterable[Any], target: Iterable[str] | None = None) -> "DomainAdapter":
         """Train one run; ``target`` are texts of the target domain, without labels."""
         if target is None:
             raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
+        one_of("task", self.task, "classification", "extraction")
         texts, given = _as_many(X, y)
         if self.task == "classification":
+            if np.ndim(given) > 1:  # a column of a table: its rows are no labels
+                raise ValueError(f"y[0] is {given[0]!r}: expected a label; of a column of many rows give y.ravel()")
             none = (missing(label) or _name(label) in {"", *NO_LABEL} for label in given)
             if (lost := next((i for i, absent in enumerate(none) if absent), -1)) >= 0:
                 expected = "expected a label of each text; leave out those without"

@@ -195,6 +195,7 @@ def test_cost_by_hand() -> None:
         return make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
 
     first = [run("source_only", 0.5, 1.0), run("lisa", 0.75, 3.0)]
+    first.append(make_metrics("lisa", 2, 0.9, seconds={}, target="a", counts={"parameters": 7}))  # a seed of its own
     pairs = grouped([*first, run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])
     table = cost(pairs).blocks[0]
     assert table.rows == [["source_only", "3.0", "1.00", "7", "0.0", "2"], ["lisa", "8.0", "2.50", "7", "+12.5", "2"]]
@@ -388,6 +389,14 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
     if len(levels) == 3:
         assert facts["Target score, %"] == "source_only 40.0 → lisa 50.0 → ceiling 80.0"
         assert (facts["Gap closed"], facts["Model"]) == ("25 %", "not kept beside these runs")
+
+
+def test_a_network_from_scratch_is_not_called_by_its_tokenizer_and_a_gap_of_no_method_is_no_table() -> None:
+    config = {"backbone": {"_target_": "domadapt.models.bilstm.BiLSTM", "name": "minilm"}, "trainer": {"epochs": 2}}
+    pairs = grouped(met({"rnn_from_scratch": 0.1, "in_domain": 0.8}, config=config))
+    statistics = compare(pairs)
+    assert {name: text for name, text, _ in verdict_card(pairs, statistics).items}["Backbone"] == "BiLSTM"
+    assert len(tables.heatmap(pairs, statistics)) == 1  # the scores
 
 
 def test_the_card_tells_of_pairs_with_scores() -> None:

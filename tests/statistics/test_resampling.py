@@ -69,9 +69,9 @@ def test_what_is_not_drawn_is_said() -> None:
     found = interval(mean_of(values, None, "pair"))
     low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
     assert (found.low, found.high, found.over) == (pytest.approx(low), pytest.approx(high), "seeds")
-    assert "no predictions" in found.reason
+    assert "test items are not drawn" in found.reason
     few = interval(mean_of([0.5, 0.6], None, "pair"))
-    assert (few.low, few.high, few.over) == (None, None, "") and "fewer than 3 seeds" in few.reason
+    assert (few.low, few.high, few.over) == (None, None, "") and "3 seeds, and test items are not" in few.reason
     runs = [made_items(np.random.default_rng(seed), 20) for seed in range(3)]
     with_items = mean_of([r.score for r in runs], resampled_scores(runs), "a")
     assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
