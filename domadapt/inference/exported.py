@@ -11,6 +11,7 @@ from typing import Any
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Span
+from domadapt.data.texts import lower_in_place
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
@@ -35,6 +36,8 @@ class Exported:
     A ValueError names the file of a folder that is damaged, or of a model of another task.
     """
 
+    lowercase = False  # of a folder of ours: whether it reads all text so
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.truncated, path = folder, 0, folder / "config.json"
         self.warnings = Counter[str]()
@@ -52,8 +55,8 @@ class Exported:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """One prediction a text, in order; pairs are texts with a sign between."""
-        self.task.check_texts((text.text for text in texts), "prediction")
-        both = [tuple(apart(text.text).values()) for text in texts]
+        self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
+        both = [tuple(apart(lower_in_place(text.text) if self.lowercase else text.text).values()) for text in texts]
         given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in both]
         cut = [bool(one.overflowing) for one in self._tokenizer.encode_batch(given)]
         self.truncated = sum(cut)

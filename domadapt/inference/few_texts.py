@@ -6,7 +6,6 @@ What it labels it labels as :class:`domadapt.inference.model.Model` does in floa
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tokenizers import Encoding, Tokenizer
 
 from domadapt.config.compose import make
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import LISTED, Description, checked
 from domadapt.inference.exported import Exported
 from domadapt.inference.onnx_model import OnnxModel, softmax
@@ -23,7 +21,7 @@ from domadapt.syntax.alignment import UNREAD, align
 from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipeline
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import Prediction, Task
+from domadapt.tasks.task import Task
 from domadapt.utils.text import inside
 
 MANY, MOST = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
@@ -154,12 +152,6 @@ class FewTexts(Exported):
         self.labels = self.task.labels
         self._predict = Bert(folder / "encoder", self.task, self.longest, self.warnings)
         self._tokenizer = self._predict.tokenizer
-
-    def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
-        self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
-        if self.lowercase:
-            texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
-        return super().predict_texts(texts, batch_size)
 
 
 def few_texts(folder: Path, description: Description, texts: Sequence[UnlabelledText]) -> FewTexts | None:

@@ -49,7 +49,6 @@ FILES = (*OF_RUN, "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
-    "evidence": ("epoch=*.npz",),
 }
 ONE = threading.RLock()  # of who trains: random numbers are the process's, and two threads would draw each other's
 
