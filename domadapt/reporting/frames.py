@@ -208,13 +208,8 @@ def given(runs: str | Path | Iterable[str | Path] | None) -> list[Path]:
 
 def html_file(output: str | Path | None, name: str) -> Path:
     """The file that other formats go beside, under its name with their own endings."""
-    setting = f"output={'null' if output is None else output}"
-    if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"{setting}: expected a file's name, such as output={name}.html")
-    path = Path(output)
-    if path.is_dir():
-        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}.html")
-    if path.suffix.lower() not in (".html", ".htm"):
-        ends = f"expected a name that ends in .html or .htm, such as {path.with_suffix('.html')}"
-        raise ValueError(f"{setting}: {ends}; other formats go beside it")
+    path = Path(str(output or ""))
+    if path.suffix.lower() not in (".html", ".htm") or path.is_dir():
+        ends = f"expected a name that ends in .html or .htm, such as {name}.html"
+        raise ValueError(f"output={'null' if output is None else output}: {ends}; other formats go beside it")
     return path

@@ -110,8 +110,7 @@ def check(cfg: Mapping[str, Any]) -> None:
 def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
     """Refuse a device or precision that is none, before torch is imported to say whether it is here."""
     for name, known in CHOICES.items():
-        if str(value := given[name]) not in known:
-            raise ValueError(f"{prefix}{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
+        one_of(prefix + name, str(given[name]), *known)
 
 
 def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None) -> None:
