@@ -18,7 +18,7 @@ from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import files_of, labels_read, model_folder, read_description
-from domadapt.inference.exported import Exported, is_exported
+from domadapt.inference.light import Exported, is_exported
 from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
 from domadapt.tasks.classification import Classification

@@ -17,10 +17,9 @@ from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, free_folder, model_folder, read_description
-from domadapt.inference.exported import Exported, is_exported
-from domadapt.inference.few_texts import MANY, few_texts
+from domadapt.inference.light import MANY, Exported, few_texts, is_exported
 from domadapt.inference.thresholds import above, costs, least
-from domadapt.runs.groups import refuse_missing
+from domadapt.runs.groups import load, refuse_missing, typed
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
 from domadapt.training.options import check, check_choices, check_data
@@ -52,7 +51,6 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
-    from domadapt.runs.groups import load, typed
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
 

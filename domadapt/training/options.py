@@ -9,8 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.compose import make, to_builtin
 from domadapt.config.overrides import SEEDS, in_range, one_of
 from domadapt.config.resolvers import own_files
+from domadapt.runs.key import files_named
+from domadapt.training.problem import read_problem
 
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
@@ -102,8 +105,6 @@ def check(cfg: Mapping[str, Any]) -> None:
     """What is wrong with a composed ``train.yaml``, as far as it shows before anything heavy is imported."""
     read_options(cfg)
     check_choices(cfg["trainer"], "trainer.")
-    from domadapt.training.problem import read_problem
-
     check_data(cfg["data"], lambda: read_problem(cfg))
 
 
@@ -116,9 +117,6 @@ def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
 def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None) -> None:
     """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time;
     ``read`` tells more than reading the corpora alone."""
-    from domadapt.config.compose import make, to_builtin
-    from domadapt.runs.key import files_named
-
     small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
     if small or _lacks_something(data):
         (read or partial(make, data))()  # says in its own words what
