@@ -180,8 +180,10 @@ def call(verb: str, cfg: Any, overrides: list[str]) -> object:
 def _one_line(verb: str) -> Iterator[None]:
     """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
     try:
-        with _pipes_may_close():  # as an error Hydra would tell of it
-            yield
+        yield
+    except BrokenPipeError:  # a reader such as `head` that has seen enough ends the command, in silence
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
     except Exception as error:
         from domadapt.config.compose import user_error
 
@@ -190,16 +192,6 @@ def _one_line(verb: str) -> Iterator[None]:
             raise
         print(f"domadapt {verb}: {redact(line)}", file=sys.stderr)
         raise SystemExit(2) from None
-
-
-@contextmanager
-def _pipes_may_close() -> Iterator[None]:
-    """A reader such as `head` that has seen enough ends the command, in silence."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
 
 
 def take_any_character(data: bool) -> None:

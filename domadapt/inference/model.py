@@ -50,15 +50,11 @@ LEARNT = {"source": ("path", "dev_path"), "target": ("train_path",)}  # settings
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 
 
-def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
-    """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
+def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
+    """Fill a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
     ``dev`` is what :func:`thresholds.counted` gives of source dev. ``encoder/`` alone is a stock Hugging Face model.
     """
-    replace_folder(folder, lambda part: _write(session, config, dev, part))
-
-
-def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     session.encoder.save(folder / "encoder")
     read = [asdict(one) for one in _labels_of(session, config)]
     write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))

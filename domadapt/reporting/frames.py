@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
@@ -196,14 +195,6 @@ def inert(text: str) -> str:
     """
     shown = escape_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
-
-
-def given(runs: str | Path | Iterable[str | Path] | None) -> list[Path]:
-    """Folders of runs; refused if there are none."""
-    several: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
-    if not several or not all(isinstance(one, str | Path) and str(one) for one in several):
-        raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
-    return [Path(one) for one in several]
 
 
 def html_file(output: str | Path | None, name: str) -> Path:
