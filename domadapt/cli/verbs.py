@@ -22,7 +22,8 @@ from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import load, refuse_missing, typed
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
-from domadapt.training.options import check, check_choices, check_data
+from domadapt.training.options import check_choices, check_data, read_options
+from domadapt.training.problem import read_problem
 from domadapt.utils.files import clear_parts, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
 from domadapt.utils.text import counted, csv_lines, json_lines, noted
@@ -48,7 +49,9 @@ CACHED = {  # a kind of what is cached: how the names of its files or folders be
 
 def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
-    check(cfg)
+    read_options(cfg)  # it and the next two tell what they can before anything heavy is imported
+    check_choices(cfg["trainer"], "trainer.")
+    check_data(cfg["data"], lambda: read_problem(cfg))
     from domadapt.benchmarking.launching import objective, searching, trial
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
     from domadapt.runs.status import finished
