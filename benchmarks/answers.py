@@ -16,10 +16,11 @@ from domadapt.config.compose import compose, make
 from domadapt.data.domains import Domains, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import words
-from domadapt.inference.model import Model, load, row
+from domadapt.inference.model import Model, load
 from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.terms import noun_kinds
 from domadapt.syntax.parser import SpacyParser
+from domadapt.tasks.task import row
 from domadapt.training.card import adverbs, to_judge
 from domadapt.training.cell import scores_on_test
 from domadapt.utils.files import write_atomic

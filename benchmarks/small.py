@@ -23,7 +23,7 @@ from domadapt.config.compose import make
 from domadapt.data.domains import Domains
 from domadapt.inference.description import model_folder
 from domadapt.inference.export import Predict, pipeline_like, quietly, speed, write_onnx, write_stock
-from domadapt.inference.exported import prediction
+from domadapt.inference.light import prediction
 from domadapt.inference.model import load
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import cut_folder, smaller, stock_model

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 from torch import Tensor
 
-from domadapt.analysis.subject import Subject, every_layer, layer_names, of_words
+from domadapt.analysis.subject import Subject, every_layer, layer_names
 from domadapt.data.batches import Example
 from domadapt.methods.session import Session
 from domadapt.syntax.trees import Tree, trees
@@ -229,7 +229,8 @@ def _states(session: Session, sentences: Sequence[tuple[Example, Tree]], size: i
     for batch, layers in every_layer(session, [*texts.values()], size, title):
         found = found or [[torch.empty(0)] * len(sentences) for _ in layers]
         for layer, states in zip(found, layers, strict=True):
-            for text, words in zip(batch.index.tolist(), of_words(batch, states), strict=True):
+            by_text = batch.word_states(states).split(batch.words.tolist())
+            for text, words in zip(batch.index.tolist(), by_text, strict=True):
                 for place in places[text]:
                     layer[place] = words[torch.from_numpy(sentences[place][1].words)].cpu().half()
     return found

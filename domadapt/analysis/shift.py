@@ -11,6 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import entropy
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from domadapt.analysis.subject import Subject, every_layer, layer_names
 from domadapt.auditing.shift import cliffs_delta, overlap, terms_of
@@ -84,11 +88,6 @@ def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) 
     >>> proxy_a_distance(left, right), proxy_a_distance(left, left), proxy_a_distance(left[:9], right)
     (2.0, 0.0, None)
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     size = min(len(source), len(target))
     if size < FEWEST:
         return None

@@ -180,10 +180,3 @@ def every_layer(
 def layer_names(count: int) -> tuple[str, ...]:
     """Names of what :func:`every_layer` gives; layers are counted from 0."""
     return ("embeddings", *(f"layer {layer}" for layer in range(count - 1)))
-
-
-def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
-    """Per text (words, width), the mean of each word's pieces of (batch, pieces, width); NaN for words cut off."""
-    nodes = batch.word_states(states)
-    nodes[batch.node_first_piece < 0] = torch.nan
-    return list(nodes.split(batch.words.tolist()))

@@ -50,8 +50,6 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     and nothing that it computes reaches training or selection. It looks at spans alone for a ``token`` task, at labels
     for a ``sequence`` one, else at both; ``fast`` leaves out near duplicates and classifiers.
     """
-    if kind not in (None, *UNREAD):
-        raise ValueError(f"kind={kind!r}: expected token or sequence, or None for both")
     started = time.perf_counter()
     parts = gather(domains)
     if kind is not None:

@@ -212,10 +212,10 @@ def benchmark(cfg: Settings, overrides: Sequence[str] = ()) -> list[dict[str, An
     done, failure = sweep(cells(cfg, overrides))
     if failure:
         raise failure
-    from domadapt.training.sharing import forget_networks
-
-    # What cells have shared is of no use to others, and large: the weights of each network's epochs.
-    forget_networks(folder_of(vars(cfg), "cache"), [metrics.get("training") for metrics in done])
+    for key in {metrics["training"] for metrics in done if metrics.get("training")}:
+        # What cells have shared is of no use to others, and large: the weights of each network's epochs.
+        for path in folder_of(vars(cfg), "cache").glob(f"network-{key}-epoch=*.safetensors"):
+            path.unlink(missing_ok=True)
     return done
 
 

@@ -18,7 +18,7 @@ from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import files_of, labels_read, model_folder, read_description
-from domadapt.inference.exported import Exported, is_exported
+from domadapt.inference.light import Exported, is_exported
 from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
 from domadapt.tasks.classification import Classification
@@ -255,12 +255,11 @@ def sample(cfg: Settings) -> str:
         warnings["copy of another text, left out"] = len(given) - len(texts)
     model = loaded(cfg, folder)
     rows = model.session.evaluate(model.examples(texts), 64, "sample").rows
-    unsure, features = np.zeros(len(texts)), np.zeros((len(texts), rows.features.shape[1]))
+    doubt, features = 1 - rows.probabilities.max(-1), np.zeros((len(texts), rows.features.shape[1]))
     np.add.at(features, rows.texts, rows.features.astype(float))
-    doubt = 1 - rows.probabilities.max(-1)
-    for text in range(len(texts)):
-        own = np.sort(doubt[rows.texts == text])[-UNSURE:]
-        unsure[text] = own.mean() if len(own) else 0.0
+    ends = np.bincount(rows.texts, minlength=len(texts)).cumsum()[:-1]
+    by_text = np.split(doubt[np.lexsort((doubt, rows.texts))], ends)
+    unsure = np.array([own[-UNSURE:].mean() if len(own) else 0.0 for own in by_text])
     chosen = spread(features, unsure, cfg.count)
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
     write_atomic(output, "".join(json_lines({"id": texts[i].id, **apart(texts[i].text), **place} for i in chosen)))

@@ -15,6 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from domadapt.config import overrides as words
+from domadapt.utils.files import cache_folder, replace_atomic
+from domadapt.utils.redact import guard_logs, hidden, redact
+
 USAGE = """\
 domadapt VERB [overrides]      train on labels of one domain, adapt to raw text of another, predict
 
@@ -97,16 +101,14 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 
     from domadapt.benchmarking.launching import check_search, portable
     from domadapt.benchmarking.loop import Sweep, Swept
-    from domadapt.config.overrides import import_from
     from domadapt.config.resolvers import register
-    from domadapt.utils.redact import guard_logs
 
     called = verb
-    verb, arguments, words = in_words_of_hydra(verb, arguments)
+    verb, arguments, given = in_words_of_hydra(verb, arguments)
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
-        import_from(arguments)
+        words.import_from(arguments)
         guard_logs()
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
@@ -122,10 +124,10 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
             return call(verb, cfg, overrides)
 
     register()
-    import_from(arguments)
+    words.import_from(arguments)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
-    sys.argv[1:] = [*words, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
+    sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
     Sweep.command = tuple(arguments)
     try:
         hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
@@ -136,9 +138,6 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 
 def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
     """The verb whose configuration is composed, the command that the results quote, and its words as Hydra has them."""
-    from domadapt.config import overrides as words
-    from domadapt.utils.redact import hidden
-
     words.check_utf8(arguments)
     free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
     arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
@@ -181,27 +180,18 @@ def call(verb: str, cfg: Any, overrides: list[str]) -> object:
 def _one_line(verb: str) -> Iterator[None]:
     """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
     try:
-        with _pipes_may_close():  # as an error Hydra would tell of it
-            yield
+        yield
+    except BrokenPipeError:  # a reader such as `head` that has seen enough ends the command, in silence
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
     except Exception as error:
         from domadapt.config.compose import user_error
-        from domadapt.utils.redact import redact
 
         line = None if "DOMADAPT_TRACEBACK" in os.environ else user_error(error, verb)
         if line is None:
             raise
         print(f"domadapt {verb}: {redact(line)}", file=sys.stderr)
         raise SystemExit(2) from None
-
-
-@contextmanager
-def _pipes_may_close() -> Iterator[None]:
-    """A reader such as `head` that has seen enough ends the command, in silence."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
 
 
 def take_any_character(data: bool) -> None:
@@ -226,8 +216,6 @@ def pipe_to_file(arguments: Sequence[str]) -> list[str]:
     names = [match[1] for argument in arguments if (match := PIPED.fullmatch(argument))]
     if not names:
         return list(arguments)
-    from domadapt.utils.files import cache_folder, replace_atomic
-
     if len(names) > 1:
         raise ValueError(f"{names[0]}=- and {names[1]}=-: standard input can be read once; save one of them as a file")
     if sys.stdin is None or sys.stdin.isatty():

@@ -17,13 +17,13 @@ from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, free_folder, model_folder, read_description
-from domadapt.inference.exported import Exported, is_exported
-from domadapt.inference.few_texts import MANY, few_texts
+from domadapt.inference.light import MANY, Exported, few_texts, is_exported
 from domadapt.inference.thresholds import above, costs, least
-from domadapt.runs.groups import refuse_missing
+from domadapt.runs.groups import load, refuse_missing, typed
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
-from domadapt.training.options import check, check_choices, check_data
+from domadapt.training.options import check_choices, check_data, read_options
+from domadapt.training.problem import read_problem
 from domadapt.utils.files import clear_parts, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
 from domadapt.utils.text import counted, csv_lines, json_lines, noted
@@ -49,10 +49,11 @@ CACHED = {  # a kind of what is cached: how the names of its files or folders be
 
 def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
-    check(cfg)
+    read_options(cfg)  # it and the next two tell what they can before anything heavy is imported
+    check_choices(cfg["trainer"], "trainer.")
+    check_data(cfg["data"], lambda: read_problem(cfg))
     from domadapt.benchmarking.launching import objective, searching, trial
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
-    from domadapt.runs.groups import load, typed
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
 

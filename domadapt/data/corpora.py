@@ -165,7 +165,8 @@ def joint_absa(root: str | None, pair: str, terms_only: bool, lowercase: bool = 
     held out from the source's. Spans are POS, NEG and NEU; devices have no NEU. With ``terms_only`` every span is an
     ``aspect``, whatever its polarity: aspect extraction (AE).
     """
-    check_switches(terms_only=terms_only, lowercase=lowercase)
+    one_of("data.terms_only", terms_only, True, False)  # the text "no" would count as true
+    one_of("data.lowercase", lowercase, True, False)
     changes = [*[partial(in_words, types={}, otherwise="aspect")] * terms_only, *[lowercased] * lowercase]
     return research("joint_absa", root, pair, changes=changes, **more)
 
@@ -210,7 +211,7 @@ def amazon_reviews_fdu(root: str | None, pair: str, lowercase: bool, **more: Any
     Its labelled text was published tokenised and lower-cased, its unlabelled text as written: a model could tell the
     two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
     """
-    check_switches(lowercase=lowercase)
+    one_of("data.lowercase", lowercase, True, False)
     changes = [lambda record: lowercased(record) if lowercase and record.label is None else record]
     columns: Columns = {"text": ("text_detok",)}
     return research("amazon_reviews_fdu", root, pair, columns=columns, changes=changes, **more)
@@ -234,7 +235,7 @@ def aspect_opinion(
     """
     one_of("data.repeated", repeated, "keep", "drop")
     one_of("data.empty", empty, "keep", "drop")
-    check_switches(lowercase=lowercase)
+    one_of("data.lowercase", lowercase, True, False)
     home, name = benchmark_folder(root, folder), f"{pair}_{split}"
     splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
     if (ids := splits.get(name)) is None:
@@ -286,12 +287,6 @@ def benchmark_folder(root: str | None, name: str) -> Path:
     return folder
 
 
-def check_switches(**settings: object) -> None:
-    """Refuse what is neither true nor false: the text "no" would count as true."""
-    for name, value in settings.items():
-        one_of(f"data.{name}", value, True, False)
-
-
 def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:
     """Source and target of ``SOURCE_to_TARGET``, two of the domains."""
     known = {f"{source}_to_{target}": (source, target) for source in domains for target in domains if source != target}
@@ -309,7 +304,8 @@ def my_files(
     detokenise: bool = False,
 ) -> Domains:
     """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are."""
-    check_switches(lowercase=lowercase, detokenise=detokenise)
+    one_of("data.lowercase", lowercase, True, False)
+    one_of("data.detokenise", detokenise, True, False)
     _check_paths("source", source)
     _check_paths("target", target)
     names = Counter(path.stem for path in _paths(source, "path"))

@@ -179,12 +179,13 @@ class Domains:
         if not known:
             fix = "label some of its texts"
             raise ValueError(f"target_labels={count}: no text of data.target.train_path has a label; {fix}")
-        if count != "all" and int(count) > len(known):
+        wanted = len(known) if count == "all" else int(count)
+        if wanted > len(known):
             expected = "expected as many at most, or all (a part of the file is held out, as the ceiling's dev)"
             there = f"there are {len(known)} labelled training records of {self.target!r}"
             raise ValueError(f"target_labels={count}: {there}; {expected}")
         order = np.random.default_rng([seed, len(known)]).permutation(len(known))
-        drawn = [known[i] for i in (order if count == "all" else order[: int(count)])]
+        drawn = [known[i] for i in order[:wanted]]
         times = round(share / (1 - share) * len(self.source_train) / len(drawn))
         added = [
             replace(record, id=f"{self.target}/{record.id}#{number}")

@@ -81,8 +81,7 @@ class OpenedFile:
         return enumerate(lines, 1)
 
     def record(self, fields: object, line: int) -> Record:
-        labelled, warnings = self.labelled, self.warnings
-        return parse_record(fields, self.where(line), domain=self.domain, labelled=labelled, warnings=warnings)
+        return parse_record(fields, self.where(line), self.domain, self.labelled, self.warnings)
 
 
 Records = Iterator[tuple[int, Record]]  # as a reader yields them, each with its first line

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import Repr
-from typing import Final
+from typing import Any, Final
 
 from domadapt.utils.pairs import BOUNDARY, paired
 
@@ -202,37 +202,27 @@ class Record:
 RENAMED = "the file's domain"
 
 
-def parse_record(
-    obj: object,
-    where: Location,
-    *,
-    domain: str | None = None,
-    labelled: bool = True,
-    warnings: Counter[str] | None = None,
-) -> Record:
+def parse_record(obj: object, where: Location, domain: str, labelled: bool, warnings: Counter[str]) -> Record:
     """A record from a decoded JSON object, with nothing guessed.
 
-    That is ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``text_pair``, the
-    second text of a pair, or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside
-    tokens. ``domain`` overrides its own. Unless ``labelled``, labels, spans and tags stay unread. ``warnings`` counts
-    unknown fields, overridden domains, mended labels and repaired tags.
+    That is ``{"id", "text"}`` or ``{"id", "tokens"}``, with ``label``; with ``text_pair``, the second text of a pair,
+    or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens. It is of
+    ``domain``, whatever it says. Unless ``labelled``, labels, spans and tags stay unread. ``warnings`` counts unknown
+    fields, other domains, mended labels and repaired tags.
     """
     if not isinstance(obj, Mapping):
         raise DataError(where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}')
-    counted = Counter[str]() if warnings is None else warnings
     for name in obj.keys() - FIELDS - KNOWN_EXTRAS:
-        counted[f"unknown field {quoted(name)}, ignored"] += 1
+        warnings[f"unknown field {quoted(name)}, ignored"] += 1
     identifier = _string(obj, "id", where)
-    if domain is None:
-        domain = _string(obj, "domain", where)
-    elif "domain" in obj and obj["domain"] != domain:
+    if "domain" in obj and obj["domain"] != domain:
         encodable(str(obj["domain"]), "domain", where)
-        counted[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
-    label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
-    confidence = _confidence(obj, where, counted) if label is not None else None
+        warnings[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
+    label = _label(obj, where, warnings) if labelled and obj.get("label") is not None else None
+    confidence = _confidence(obj, where, warnings) if label is not None else None
     if obj.get("tokens") is None:  # null where a table has both
         text = _text(obj, where)
-        spans = _spans_of_records(obj, text, where, counted) if labelled else None
+        spans = _spans_of_records(obj, text, where, warnings) if labelled else None
         return Record(identifier, domain, text, None, label, spans, confidence=confidence)
     if given := [name for name in ("text", "text_pair") if obj.get(name) is not None]:
         raise DataError(where, given[0], obj[given[0]], "text or tokens, not both", "drop one of the two")
@@ -241,7 +231,7 @@ def parse_record(
     tags = _list(obj, "tags", where) if labelled and obj.get("tags") is not None else None
     for position, tag in enumerate(tags or ()):
         encodable(str(tag), f"tags[{position}]", where)
-    text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
+    text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, warnings)
     encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans, confidence=confidence)
 
@@ -282,9 +272,9 @@ def labels_as_none(counted: Counter[str]) -> str:
     return "".join(f" ({count} times: {what})" for what, count in counted.items() if what.endswith(_AS_NONE))
 
 
-def _confidence(obj: object, where: Location, counted: Counter[str]) -> float | None:
+def _confidence(obj: Mapping[str, object], where: Location, counted: Counter[str]) -> float | None:
     """How sure whoever wrote a label or a span says to be; None where nothing is said, or not as a probability."""
-    value = obj.get("confidence") if isinstance(obj, Mapping) else None
+    value: Any = obj.get("confidence")
     if value is None or value == "":
         return None
     try:
@@ -326,7 +316,7 @@ def encodable(value: str, name: str, where: Location) -> None:
         raise DataError(where, name, half, "whole characters", "write both halves of the surrogate pair") from None
 
 
-def _list(obj: Mapping[str, object], name: str, where: Location) -> list[object]:
+def _list(obj: Mapping[str, object], name: str, where: Location) -> list[Any]:
     value = obj[name]
     if not isinstance(value, list):
         raise DataError(where, name, value, "a list of strings", f'write "{name}": ["...", "..."]')
@@ -350,8 +340,7 @@ def _spans_of_records(
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
                 _check_name(kind, f"{field} type", where)
-                covered = item.get("text") if isinstance(item, Mapping) else None
-                if isinstance(covered, str) and covered != text[start:end]:
+                if isinstance(covered := item.get("text"), str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text, or leave out start and end"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, kind, _confidence(item, where, counted)))

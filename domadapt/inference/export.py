@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -29,6 +31,7 @@ from domadapt.inference.description import (
 )
 from domadapt.inference.model import Model, load
 from domadapt.inference.model_card import PIPELINES, model_card, usage
+from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
 from domadapt.methods.session import Session
@@ -60,7 +63,6 @@ class Logits(nn.Module):
 class RowEmbedding(nn.Module):
     """Embeddings of 8 bits, a scale a row: (..., width) of (...) ids.
 
-    >>> import torch
     >>> rows = torch.tensor([[1.27, -0.5], [0.02, 0.01]])
     >>> bool(((RowEmbedding(rows)(torch.tensor([1, 0])) - rows[[1, 0]]).abs() < 0.005).all())
     True
@@ -82,8 +84,6 @@ class RowEmbedding(nn.Module):
 def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bits: bool) -> None:
     """Write ``model.onnx``, of ``eight_bits`` or 32, ``tokenizer.json``, ``config.json`` and what runs them."""
     import onnx
-    import torch
-    import transformers
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
@@ -316,11 +316,7 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
         return
     kind = original.session.task.kind
     theirs = pipeline_like(kind, model=str(stock))
-    predict = theirs
-    if onnx is not None:
-        from domadapt.inference.onnx_model import OnnxModel
-
-        predict = OnnxModel(onnx)
+    predict = theirs if onnx is None else OnnxModel(onnx)
     own = [row(t, p, kind) for t, p in zip(unlabelled(texts), original.predict(texts), strict=True)]
     given = [tuple(both) if len(both := apart(text).values()) == 2 else text for text in texts]
     yield agreement(own, predict(given), kind)
@@ -334,10 +330,8 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
 
 def pipeline_like(kind: str, **loaded: Any) -> Predict:
     """transformers' pipeline of a ``model``, a folder, or of a network with its ``tokenizer``; its answers as ours."""
-    from transformers import pipeline
-
     task, how = PIPELINES[kind]
-    pipe: Any = pipeline(task, **loaded, device="cpu", **how)  # type: ignore[call-overload]
+    pipe: Any = transformers.pipeline(task, **loaded, device="cpu", **how)  # type: ignore[call-overload]
 
     def span(found: Any, text: str) -> dict[str, Any]:
         start, end = found["start"], found["end"]

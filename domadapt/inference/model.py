@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from domadapt.config.compose import make
-from domadapt.config.overrides import in_range
+from domadapt.config.overrides import in_range, one_of
 from domadapt.config.resolvers import role
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
@@ -50,15 +50,11 @@ LEARNT = {"source": ("path", "dev_path"), "target": ("train_path",)}  # settings
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 
 
-def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
-    """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
+def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
+    """Fill a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
     ``dev`` is what :func:`thresholds.counted` gives of source dev. ``encoder/`` alone is a stock Hugging Face model.
     """
-    replace_folder(folder, lambda part: _write(session, config, dev, part))
-
-
-def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     session.encoder.save(folder / "encoder")
     read = [asdict(one) for one in _labels_of(session, config)]
     write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))
@@ -184,8 +180,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     ``trust_code`` lets it name classes outside domadapt: only for folders of your own.
     A ValueError names the file of what is no model folder, from another version, damaged, or names foreign classes.
     """
-    if not isinstance(trust_code, bool):  # trust_code=no is a word, and any word would be a yes
-        raise ValueError(f"trust_code={trust_code}: expected true or false")
+    one_of("trust_code", trust_code, True, False)  # "no" is a word, and any word would be a yes
     folder = model_folder(folder)
     path, place = folder / NAME, folder / "encoder"
     description = checked(folder)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
@@ -41,8 +42,6 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
 
     Unlabelled texts choose what goes, and teach what stays. No folder of transformers can say which heads are gone.
     """
-    import transformers
-
     if len(texts) < LEAST:
         more = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
         raise ValueError(f"layers, prune_heads: {more}; got {len(texts)}")
@@ -70,8 +69,6 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
 
 def stock_model(folder: Path, dtype: Any = torch.float32) -> Any:
     """transformers' own class of a folder, to predict with; of ``dtype`` auto, as its file has it."""
-    import transformers
-
     name = transformers.AutoConfig.from_pretrained(folder).architectures[0]
     return getattr(transformers, name).from_pretrained(folder, dtype=dtype).eval()
 
@@ -309,9 +306,7 @@ def encoded(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
 
 def refuse_other_pieces(whole: Description, folder: Path, kept: Sequence[int], texts: Sequence[str]) -> None:
     """Read the texts once more, by the folder as transformers loads it."""
-    from transformers import AutoTokenizer
-
-    now = AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()
+    now = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()
     for text, old, new in zip(texts, encoded(whole, texts), encoded(json.loads(now), texts), strict=True):
         if old.ids != [kept[number] for number in new.ids]:
             raise ValueError(f"vocabulary=corpus: {text[:60]!r} would be read otherwise; leave it out, and report this")

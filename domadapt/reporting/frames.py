@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
@@ -198,23 +197,10 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
 
 
-def given(runs: str | Path | Iterable[str | Path] | None) -> list[Path]:
-    """Folders of runs; refused if there are none."""
-    several: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
-    if not several or not all(isinstance(one, str | Path) and str(one) for one in several):
-        raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
-    return [Path(one) for one in several]
-
-
 def html_file(output: str | Path | None, name: str) -> Path:
     """The file that other formats go beside, under its name with their own endings."""
-    setting = f"output={'null' if output is None else output}"
-    if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"{setting}: expected a file's name, such as output={name}.html")
-    path = Path(output)
-    if path.is_dir():
-        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}.html")
-    if path.suffix.lower() not in (".html", ".htm"):
-        ends = f"expected a name that ends in .html or .htm, such as {path.with_suffix('.html')}"
-        raise ValueError(f"{setting}: {ends}; other formats go beside it")
+    path = Path(str(output or ""))
+    if path.suffix.lower() not in (".html", ".htm") or path.is_dir():
+        ends = f"expected a name that ends in .html or .htm, such as {name}.html"
+        raise ValueError(f"output={'null' if output is None else output}: {ends}; other formats go beside it")
     return path

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from domadapt.auditing.audit import Audit
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
-from domadapt.reporting.frames import best_adapted, given, html_file, method_record, rows, run_record, write_csv
+from domadapt.reporting.frames import best_adapted, html_file, method_record, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
 from domadapt.reporting.render import collapsed, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
@@ -180,7 +181,9 @@ def report(
         baseline: role or name of the method that the others are compared with.
     """
     output = html_file(output, "report")
-    chosen = given(runs)
+    chosen: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
+    if not chosen or not all(isinstance(one, str | Path) and str(one) for one in chosen):
+        raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
     formats = FORMATS if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:

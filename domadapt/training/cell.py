@@ -2,11 +2,13 @@
 
 import json
 import logging
+import shlex
 import shutil
 import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import OF_RUN
-from domadapt.inference.model import save_model
+from domadapt.inference.model import write_model
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
@@ -38,8 +40,8 @@ from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import RunConfig
 from domadapt.training.problem import Problem
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
-from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
-from domadapt.utils.redact import command_line, redacted, struck
+from domadapt.utils.files import clear_parts, refuse_overwriting, replace_folder, write_atomic
+from domadapt.utils.redact import redact, redacted, struck
 from domadapt.utils.text import json_lines, noted, plain_json
 from domadapt.utils.work import progress
 
@@ -49,7 +51,6 @@ FILES = (*OF_RUN, "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
-    "evidence": ("epoch=*.npz",),
 }
 ONE = threading.RLock()  # of who trains: random numbers are the process's, and two threads would draw each other's
 
@@ -83,7 +84,9 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         return _locked(config, wait=True, leave=False)
     except BaseException:
         if wait:
-            remove_empty(new)
+            for path in new:
+                with suppress(OSError):  # of one that holds something
+                    path.rmdir()
         raise
 
 
@@ -148,7 +151,9 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
-        for warning in noted(session.domains.warnings - _told(config)):
+        before = build.source_only(cfg)
+        told = read_results(before.folder, before.key) if before else None  # by the source-only run
+        for warning in noted(session.domains.warnings - Counter(told["counts"]["warnings"] if told else {})):
             log.warning("%s", warning)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
@@ -162,13 +167,6 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
         ceiling.made(config.folder)
     return metrics
-
-
-def _told(config: RunConfig) -> Counter[str]:
-    """Warnings of the source-only run, which has told them."""
-    before = build.source_only(config.composed)
-    metrics = read_results(before.folder, before.key) if before else None
-    return Counter(metrics["counts"]["warnings"] if metrics else {})
 
 
 def learn(
@@ -219,7 +217,7 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     session.task.temperature = temperature(rows) if wrong else 1.0
     dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
     found = counted(session.domains.source_dev, dev.predictions, session.task.names)
-    save_model(session, config.values, found, config.folder / "model")
+    replace_folder(config.folder / "model", lambda part: write_model(session, config.values, found, part))
     return dev
 
 
@@ -250,7 +248,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "config": redacted({name: value for name, value in values.items() if name != "paths"}),  # no machine's paths
         "versions": versions(),
         "hardware": hardware(device, precision),
-        "command": command_line(["domadapt", *sys.argv[1:]]) if from_shell else None,
+        "command": shlex.join(map(redact, ["domadapt", *sys.argv[1:]])) if from_shell else None,
     }
 
 

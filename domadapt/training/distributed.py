@@ -15,6 +15,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from hydra.core.hydra_config import HydraConfig
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.plugins.io import CheckpointIO
 from pytorch_lightning.strategies import DDPStrategy
@@ -82,8 +83,6 @@ def reproducible(seed: int, threads: int) -> None:
 
 def threads_of_a_job() -> int:
     """This job's share of the machine's cores, where its launcher runs ``n_jobs`` at once; else 0."""
-    from hydra.core.hydra_config import HydraConfig
-
     jobs = HydraConfig.get().launcher.get("n_jobs") if HydraConfig.initialized() else None
     if not jobs:
         return 0

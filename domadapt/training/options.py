@@ -5,12 +5,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.compose import make, to_builtin
 from domadapt.config.overrides import SEEDS, in_range, one_of
 from domadapt.config.resolvers import own_files
+from domadapt.data import corpora
+from domadapt.runs.key import files_named
 
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
@@ -98,28 +100,15 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     return options
 
 
-def check(cfg: Mapping[str, Any]) -> None:
-    """What is wrong with a composed ``train.yaml``, as far as it shows before anything heavy is imported."""
-    read_options(cfg)
-    check_choices(cfg["trainer"], "trainer.")
-    from domadapt.training.problem import read_problem
-
-    check_data(cfg["data"], lambda: read_problem(cfg))
-
-
 def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
     """Refuse a device or precision that is none, before torch is imported to say whether it is here."""
     for name, known in CHOICES.items():
-        if str(value := given[name]) not in known:
-            raise ValueError(f"{prefix}{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
+        one_of(prefix + name, str(given[name]), *known)
 
 
 def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None) -> None:
     """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time;
     ``read`` tells more than reading the corpora alone."""
-    from domadapt.config.compose import make, to_builtin
-    from domadapt.runs.key import files_named
-
     small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
     if small or _lacks_something(data):
         (read or partial(make, data))()  # says in its own words what
@@ -128,13 +117,12 @@ def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None
 def _lacks_something(data: Mapping[str, Any]) -> bool:
     """Whether reading the corpora is likely to fail: a file is not there or not named, or a setting is unknown."""
     home, _, name = str(data.get("_target_", "")).rpartition(".")
-    if home != "domadapt.data.corpora":
+    if home != corpora.__name__:
         return False
     sides = [data, *(side for side in (data.get("source"), data.get("target")) if isinstance(side, Mapping))]
     paths = [side[key] for side in sides for key in side if key == "root" or str(key).endswith("path")]
     gone = any(isinstance(path, str) and not Path(path).exists() for path in paths)
     unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data["root"] is None)
-    corpora = import_module(home)
     takes = {*inspect.signature(getattr(corpora, name)).parameters}
     takes |= {*inspect.signature(corpora.research).parameters} if "more" in takes else set()
     return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")

@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -75,13 +74,6 @@ class SharedNetwork:
                 epochs.restore(epoch)
                 epochs.score(epoch, saved["step"], saved["losses"], [logger] if logger else [])
         return True
-
-
-def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
-    """Delete from the folder of what runs share the networks of a benchmark that is over."""
-    for key in {key for key in keys if key}:
-        for path in cache.glob(f"network-{key}-epoch=*.safetensors"):
-            path.unlink(missing_ok=True)
 
 
 class SharedCeiling:

@@ -128,17 +128,6 @@ def clear_parts(path: Path, idle: float = 0.0) -> None:
                 shutil.rmtree(part, ignore_errors=True)
 
 
-def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove folders, the innermost first, up to the first that holds something."""
-    for folder in folders:
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return
-
-
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Of several processes that would make the same file, let one make it and the others wait."""

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -96,15 +95,6 @@ def redacted(config: Any, secret: bool = False) -> Any:
             _settings.add(config)  # no plain word, which may stand anywhere
         return HIDDEN
     return redact(config) if isinstance(config, str) else config
-
-
-def command_line(arguments: Sequence[str]) -> str:
-    """A command as a shell takes it, without secrets.
-
-    >>> command_line(["domadapt", "train", "hub.token=ab12cd34", "tracking.uri=https://me:pw@host"])
-    "domadapt train 'hub.token=[hidden]' 'tracking.uri=https://[hidden]@host'"
-    """
-    return shlex.join(map(redact, arguments))
 
 
 def hidden(arguments: Sequence[str]) -> list[str]:

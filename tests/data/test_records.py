@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.data import records
-from domadapt.data.records import MISSING, DataError, Location, Span, bio_tags, from_tokens, parse_record, quoted
+from domadapt.data.records import MISSING, DataError, Location, Record, Span, bio_tags, from_tokens, quoted
 from domadapt.utils.pairs import BOUNDARY
 
 HERE = Location("some.jsonl", 7)
 TYPES = st.sampled_from(["aspect", "opinion", "POS", "NEG"])
 TOKENS = st.text(min_size=1, max_size=6).filter(lambda token: bool(token.strip()))
+
+
+def parsed(obj: object, labelled: bool = True, warnings: Counter[str] | None = None) -> Record:
+    return records.parse_record(obj, HERE, "camera", labelled, Counter() if warnings is None else warnings)
 
 
 @st.composite
@@ -86,32 +90,31 @@ def test_spans_that_bio_cannot_say_are_counted() -> None:
 
 
 def test_the_three_forms_of_a_record() -> None:
-    base = {"id": "a", "domain": "camera"}
-    document = parse_record({**base, "text": "sharp", "label": "positive"}, HERE)
-    assert document == records.Record("a", "camera", "sharp", label="positive")
-    tokens = parse_record({**base, "tokens": ["sharp", "lens"], "tags": ["B-OP", "B-ASP"]}, HERE)
+    document = parsed({"id": "a", "text": "sharp", "label": "positive"})
+    assert document == Record("a", "camera", "sharp", label="positive")
+    tokens = parsed({"id": "a", "tokens": ["sharp", "lens"], "tags": ["B-OP", "B-ASP"]})
     spans = [{"start": 0, "end": 5, "type": "OP"}, {"start": 6, "end": 10, "type": "ASP"}]
-    characters = parse_record({**base, "text": "sharp lens", "label": None, "spans": spans}, HERE)
+    characters = parsed({"id": "a", "text": "sharp lens", "label": None, "spans": spans})
     assert tokens.spans == characters.spans == (Span(0, 5, "OP"), Span(6, 10, "ASP"))
     assert (tokens.words, characters.words) == (((0, 5), (6, 10)), None)
-    assert parse_record({**base, "text": "sharp", "spans": []}, HERE).spans == ()
+    assert parsed({"id": "a", "text": "sharp", "spans": []}).spans == ()
     # Labels can be left unread, even where they are wrong.
-    record = parse_record({**base, "tokens": ["sharp"], "tags": ["?", "?"], "label": 7}, HERE, labelled=False)
+    record = parsed({"id": "a", "tokens": ["sharp"], "tags": ["?", "?"], "label": 7}, labelled=False)
     assert (record.label, record.spans) == (None, None)
 
 
 def test_unknown_fields_and_other_domains_are_counted() -> None:
     warnings = Counter[str]()
     given_object = {"id": "a", "domain": "rest", "text": "good", "lable": "positive", "rating": "5"}
-    assert parse_record(given_object, HERE, domain="restaurants", warnings=warnings).domain == "restaurants"
-    assert warnings == {"unknown field 'lable', ignored": 1, "the file's domain 'rest' is read as 'restaurants'": 1}
+    assert parsed(given_object, warnings=warnings).domain == "camera"
+    assert warnings == {"unknown field 'lable', ignored": 1, "the file's domain 'rest' is read as 'camera'": 1}
 
 
 GOOD = {"id": "a", "domain": "camera", "text": "sharp"}
 
 
 def test_a_text_without_tokens_may_say_so() -> None:
-    assert parse_record({**GOOD, "tokens": None, "tags": None}, HERE) == parse_record(GOOD, HERE)
+    assert parsed({**GOOD, "tokens": None, "tags": None}) == parsed(GOOD)
 
 
 TOKENISED = {"id": "a", "domain": "camera", "tokens": ["sharp", "lens"], "tags": ["O", "O"]}
@@ -125,7 +128,6 @@ REFUSED = {
     "not an object": ([1, 2], "record is [1, 2]; expected a JSON object"),
     "no id": ({"domain": "camera", "text": "sharp"}, "id is missing; expected a string"),
     "empty id": ({**GOOD, "id": ""}, "id is ''; expected a string that is not empty"),
-    "no domain": ({"id": "a", "text": "sharp"}, "domain is missing; expected a string"),
     "no text": ({"id": "a", "domain": "camera"}, "text is missing; expected a string"),
     "a null for a text": ({**GOOD, "text": None}, "text is None; expected a string; drop the rows without text"),
     "a missing number": ({**GOOD, "text": float("nan")}, "text is nan; expected a string; drop the rows without text"),
@@ -165,7 +167,7 @@ REFUSED = {
 @pytest.mark.parametrize(("obj", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_refused_and_why(obj: object, message: str) -> None:
     with pytest.raises(DataError) as refused:
-        parse_record(obj, HERE)
+        parsed(obj)
     assert str(refused.value).startswith(f"some.jsonl:7: {message}") and "\n" not in str(refused.value)
 
 
@@ -177,10 +179,10 @@ def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: 
     spans = [{**where, "type": "ASP", "confidence": said} for where in ({"start": 0, "end": 2}, {"text": "p"})]
     warnings = Counter[str]()
     about = {"label": "good", "spans": spans, "confidence": said}
-    record = parse_record({**GOOD, "text": "sh p", **about}, HERE, warnings=warnings)
+    record = parsed({**GOOD, "text": "sh p", **about}, warnings=warnings)
     assert [record.confidence, *(span.confidence for span in record.spans or ())] == [read] * 3
     assert record.spans == (Span(0, 2, "ASP"), Span(3, 4, "ASP")) and record == replace(record, confidence=None)
-    assert parse_record({**TOKENISED, "label": "good", "confidence": said}, HERE).confidence == read
+    assert parsed({**TOKENISED, "label": "good", "confidence": said}).confidence == read
     told = f"{records.NO_PROBABILITY}; first {records.quoted(said)} at {HERE}"
     assert warnings == ({told: 3} if read is None and said not in (None, "") else {})
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.few_texts import MANY, MOST, TASKS, FewTexts, _is_plain, few_texts
+from domadapt.inference.light import MANY, MOST, TASKS, FewTexts, _is_plain, few_texts
 from domadapt.inference.model import Model, load
 from domadapt.inference.thresholds import above
 from domadapt.tasks.task import Prediction

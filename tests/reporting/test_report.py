@@ -205,7 +205,7 @@ def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pyte
     [
         ({"baseline": "typo"}, "baseline='typo': .*expected"),
         ({"formats": ["pdf"]}, "expected some of html, markdown, csv"),
-        ({"output": "."}, "is a folder"),
+        ({"output": "."}, "expected a name that ends in .html or .htm, such as report.html"),
     ],
 )
 def test_a_setting_that_is_none_is_refused(make_run: Any, tmp_path: Path, setting: Any, message: str) -> None:
