@@ -437,10 +437,11 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out
-    (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
+    (folder / "more.csv").write_text(f'text\nSharp. \u200b\n""\n{"so " * 200}\n', encoding="utf-8")
     out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
     assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 time)" in out
     assert out.count("\n  1 text is longer than") == 1
+    assert of_labels or "word left out: the backbone has no subword of it (a control character, say) (1 time)" in out
     short = Path(shutil.copytree(run / "model", folder / "short"))
     about = json.loads((short / "domadapt.json").read_text(encoding="utf-8"))
     (short / "domadapt.json").write_text(json.dumps(about | {"max_length": 8}), encoding="utf-8")

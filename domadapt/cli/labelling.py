@@ -113,6 +113,8 @@ def _learned_from(folder: Path, path: Path) -> bool:
 
 def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]:
     """What was mended in a file, and what models did not read of it."""
+    for model in models:
+        warnings = warnings | model.warnings  # those of two models are of the same texts
     yield from (f"  {line}" for line in noted(warnings))
     for cut, limit in dict.fromkeys((model.truncated, model.longest) for model in models if model.truncated):
         yield f"  {counted(cut, 'text is', 'texts are')} longer than {limit} subwords; the rest is not read"
