@@ -136,7 +136,6 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "injection=gnn", "injection.gnn.layers=1"], "injection.gnn has convolution, width, depth, masked, "),
         (["train", "injection.gnn.depth=1"], "injection.gnn: there is no such setting; choose injection= first"),
         (["train", "trainer.max_length=9"], "trainer.max_length: there is no such setting; did you mean max_length?"),
-        (["train", "adaptation=distil", "adaptation.distil.teachers={a: 1}"], "DictConfig"),
         (["train", "data=hotel_laptop", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all\n"),
         (["train", "seed=a=b"], "put text with special characters into quotes"),

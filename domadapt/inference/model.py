@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from domadapt.config.compose import make
 from domadapt.config.overrides import in_range, one_of
@@ -33,7 +32,6 @@ from domadapt.inference.description import (
 )
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
-from domadapt.models.encoder import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.runs.key import files_named, hash_of
 from domadapt.syntax.controls import controlled, one_parser
@@ -279,34 +277,13 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
 
 
 class SavedRuns:
-    """Loads the models of finished runs, one at a time; texts are read in the asking run's precision."""
-
-    def label(
-        self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
-    ) -> tuple[Task, list[Tensor]]:
-        """A run's task, and its logits for each text: (1, classes), or (words, classes), NaN for words unread."""
-        model = self._loaded(Path(run), device, precision)
-        session, examples = model.session, model.examples(texts)
-        logits: dict[int, Tensor] = {}
-        for batch, output in session.outputs(examples, batch_size, f"{Path(run).name} labels"):
-            rows, counts = output.logits.float().cpu(), torch.ones_like(batch.index)
-            if session.task.kind == "token":
-                rows, counts = word_logits(output, batch).float().cpu(), batch.words
-                rows[(batch.node_first_piece < 0).cpu()] = torch.nan
-            logits |= dict(zip(batch.index.tolist(), rows.split(counts.tolist()), strict=True))
-        return session.task, [logits[i] for i in range(len(examples))]
+    """Loads models of finished runs: no function, since from the session no target label may be reached."""
 
     def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
-        model = self._loaded(run, device, precision)
-        return model.session.read(model.examples(texts), f"{run.name} reads target")
-
-    def _loaded(self, run: Path, device: str, precision: str) -> Model:
+        """What a run's model says of texts, in the asking run's precision."""
         model = load(run, device, "32")
         model.session.precision = precision
-        return model
-
-    def has_read(self, run: str, domains: Domains) -> str:
-        return has_read(model_folder(run) / "encoder", domains)
+        return model.session.read(model.examples(texts), f"{run.name} reads target")
 
 
 def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
@@ -314,9 +291,7 @@ def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     checksum = domains.labels_checksum(count) if count else None
     oracle = make(config["selection"]).uses_target_labels
     own = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
-    teachers = [run for method in session.methods.values() for run in getattr(method, "teachers", ())]
-    before = Path(str(config["backbone"].get("name"))), *(model_folder(run) / "encoder" for run in teachers)
-    return list(dict.fromkeys([own, *(one for encoder in before for one in labels_read(encoder))]))
+    return list(dict.fromkeys([own, *labels_read(Path(str(config["backbone"].get("name"))))]))
 
 
 def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, ...]:

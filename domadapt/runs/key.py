@@ -42,8 +42,6 @@ def by_content(value: Any, name: str = "") -> Any:
         return [value, *([path.name, hash_of(path)] for path in foreign_code(str(value)))]
     if isinstance(value, str) and (name == "path" or name.endswith("_path")) and matching(value) != [Path(value)]:
         return [hash_of(path) for path in matching(value)]
-    if name == "teachers" and (run := Path(str(value))).is_dir():  # a run counts by its model
-        return hash_of(next(folder for folder in (run / "model", run) if folder.is_dir()))
     return hash_of(Path(value)) if names_file(name, value) else value
 
 

@@ -27,7 +27,6 @@ from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral,
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import states_of
-from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
 from tests import support
@@ -155,66 +154,35 @@ def test_words_that_are_plainly_nothing_are_not_compared() -> None:
         DomainAdversary("word", 8, 10.0, 1.0, 1.0).attach(SimpleNamespace(task=SimpleNamespace(kind="sequence")))  # type: ignore[arg-type]
 
 
-def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(
+def test_a_run_does_not_go_on_from_weights_that_have_seen_target_labels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(finished("extraction") / "model", tmp_path / "2026" / "model")  # a number to Hydra
-    monkeypatch.chdir(tmp_path)
-    runs = [finished("extraction"), "2026", tmp_path / "2026" / "model", finished("classification")]
-    problem = corpora(tmp_path)
-    chosen = [["adaptation=distil", f"adaptation.distil.teachers=[{run}]"] for run in runs]
-    keys = [cell_key(domadapt.compose("train", [*problem, *own])) for own in chosen]
-    assert keys[0] == keys[1] == keys[2] != keys[3]
-
-
-def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = labels_read
+    known, one = labels_read, finished("extraction")
     overrides = [*corpora(tmp_path), "task=extraction", f"paths.cache={tmp_path}/cache"]
+    overrides.append(f"backbone.name={one}/model/encoder")
 
-    def prepared(*teachers: object, **told: object) -> dict[str, object]:
-        chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
-        session, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
-        method = session.methods["distil"]
+    def built(*more: str, **told: object) -> Session:
         monkeypatch.setattr(saved, "labels_read", lambda encoder: [replace(one, **told) for one in known(encoder)])
-        stage: dict[str, object] = method.prepare()
-        assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
-        return stage
+        return build(domadapt.compose("train", [*overrides, *more]))[0]
 
-    one = finished("extraction")
-    goes_on = [*overrides, f"backbone.name={one}/model/encoder"]
-    build(domadapt.compose("train", goes_on))
-    assert prepared(one, one / "model") == {"distil/teachers": 2, "distil/texts": 20}
+    built()
     for told, reason in (
         ({"role": "in_domain"}, "it was trained on target labels"),
         ({"oracle": True}, "its epoch was chosen by target labels"),
         ({"source": "hotel+target"}, "its labelled source is this run's target, target"),
         ({"target_labels": 8, "checksum": "of another split"}, "it was given 8 target labels that this run is not"),
     ):
-        with pytest.raises(ValueError, match=reason):
-            prepared(one, **told)
-        with pytest.raises(ValueError, match=f"model=.*encoder: {reason}.* leave out the target's test"):  # goes on
-            build(domadapt.compose("train", goes_on))
-        untested, _ = build(domadapt.compose("train", [*goes_on, "target.test_path=null"]))
+        with pytest.raises(ValueError, match=f"model=.*encoder: {reason}.* leave out the target's test"):
+            built(**told)
+        untested = built("target.test_path=null", **told)
         assert any(reason in warning for warning in untested.domains.warnings)  # told in its metrics.json
     overrides += ["target_labels=8"]
     checksum_of = read_problem(domadapt.compose("train", overrides)).domains.labels_checksum
-
-    def given(count: int) -> dict[str, object]:
-        return {"target_labels": count, "checksum": checksum_of(count)}
-
-    assert prepared(one, **given(8)) == prepared(one, **given(4))
-    for others in (given(4) | {"checksum": checksum_of(5)}, given(9)):
+    for count in (8, 4):
+        built(target_labels=count, checksum=checksum_of(count))
+    for count, checksum in ((4, checksum_of(5)), (9, checksum_of(9))):
         with pytest.raises(ValueError, match=r"it was given \d target labels that this run is not"):
-            prepared(one, **others)
-    overrides.pop()
-    with pytest.raises(ValueError, match="tells negative, positive; expected the labels of this run, O, B-aspect"):
-        prepared(finished("classification"))
-    with pytest.raises(ValueError, match="not a model folder"):
-        prepared(tmp_path)
-    with pytest.raises(ValueError, match=r"teachers=\[\]: expected folders of finished runs"):
-        prepared()
+            built(target_labels=count, checksum=checksum)
 
 
 def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(
@@ -222,7 +190,7 @@ def test_labels_that_weights_have_read_are_known_wherever_these_are_copied_to(
 ) -> None:
     own = ["task=extraction", "trainer.epochs=1", "target.test_path=null"]
     trained(tmp_path, "bars", "source.name=bars", *own)
-    trained(tmp_path, "student", "adaptation=distil", f"adaptation.distil.teachers=[{tmp_path}/bars]", *own)
+    trained(tmp_path, "student", f"backbone.name={tmp_path}/bars/model/encoder", *own)
     assert [one.source for one in labels_read(tmp_path / "student" / "model" / "encoder")] == ["source", "bars"]
     trained(tmp_path, "ceiling", "train_on=target", *own)
     trained(tmp_path, "untested", f"backbone.name={tmp_path}/ceiling/model/encoder", *own)

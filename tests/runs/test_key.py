@@ -145,7 +145,7 @@ def test_hardware_counts_by_what_settings_come_to(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_cell_is_not_run_on_hardware_that_its_key_does_not_say(tmp_path: Path) -> None:
-    given = ["trainer.hardware=cuda A bf16-mixed", f"paths.run={tmp_path}", f"paths.cache={tmp_path}"]
+    given = ["data=hotel_laptop", "trainer.hardware=cuda A bf16-mixed", f"paths.run={tmp_path}"]
     with pytest.raises(ValueError, match=r"trainer.hardware='cuda A bf16-mixed': expected null or .* 'cpu "):
         domadapt.train(given)
 

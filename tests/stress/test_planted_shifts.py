@@ -163,9 +163,8 @@ PROBLEMS: dict[Problem, tuple[str, list[str]]] = {
     planted_company: ("macro_f1", ["task=classification", "trainer.epochs=12"]),
     planted_guideline: ("aspect_f1", ["trainer.epochs=6"]),
 }
-CASES = [  # the second learns from the first one's run
+CASES = [
     ("self_training", planted_company, ["start_after=0.4"]),
-    ("distil", planted_company, []),
     ("infomax", planted_company, ["weight=1.0"]),
     ("guidelines", planted_guideline, ["not_terms=[device]"]),
 ]
@@ -194,14 +193,8 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[floa
 def test_it_beats_a_run_without(
     solved: Callable[..., tuple[float, Path]], name: str, problem: Problem, settings: list[str]
 ) -> None:
-    def adapted(name: str, problem: Problem, settings: list[str]) -> tuple[float, Path]:
-        return solved(problem, name, f"adaptation={name}", *(f"adaptation.{name}.{s}" for s in settings))
-
-    if name == "distil":
-        _, teacher = adapted(*CASES[0])
-        settings = [f"teachers=[{teacher}]"]
     without, _ = solved(problem, "off")
-    found, _ = adapted(name, problem, settings)
+    found, _ = solved(problem, name, f"adaptation={name}", *(f"adaptation.{name}.{one}" for one in settings))
     assert without < 0.8 < 0.85 < found, (without, found)  # other processors, other hundredths
 
 
