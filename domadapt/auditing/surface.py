@@ -115,6 +115,7 @@ def _around(text: str, has: Callable[[str], Any], width: int = 60) -> str:
 
 
 MOST: Final = 1500  # texts a side
+PAIRS: Final = 4000  # of the source
 TELLS: Final = 0.1  # of the way from the commonest label to all, that one text of a pair tells
 FEWEST: Final = 40
 LONGEST: Final = 1000  # characters read of a text
@@ -218,7 +219,8 @@ def one_text(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline
 
-    records = [r for r in parts.records("source") if r.label is not None and len(ranges(r.text)) == 2]
+    pairs = [r for r in parts.records("source") if r.label is not None and len(ranges(r.text)) == 2]
+    records = sampled(pairs, PAIRS, seed)
     counts = Counter(record.label for record in records)
     if len(counts) < 2 or min(counts.values()) < FOLDS or len(records) < FEWEST:
         return
