@@ -197,6 +197,9 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     if card.to_label and not gone:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
         yield "a score", f"domadapt score model={run} input={file}  # once labelled"
+        if not card.target_labels:
+            more = f"target.train_path={file} target_labels=all paths.run={shlex.quote(f'{card.folder}_labelled')}"
+            yield "or learn it", f"the same command with {more}"
     other, texts = "", '"Type a sentence here."'
     if card.pairs:
         other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
