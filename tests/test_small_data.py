@@ -430,10 +430,6 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "unknown.jsonl:1: " in err and "'x'" in err
     command(*asked[:3], f"output={folder}/none.jsonl", "count=2")
     assert "examples" not in (folder / "none.prompt.txt").read_text(encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domadapt.cli.labelling.MOST", 9)
-        out, _ = command(*asked[:-1], f"output={folder}/few.jsonl", "count=7")
-    assert "7 of 9 texts" in out and "9 texts are read, and the rest of the file is not (1 time)" in out
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out

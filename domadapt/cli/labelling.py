@@ -4,19 +4,16 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, labeller, loaded
+from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, labeller
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
-from domadapt.data.texts import identity
+from domadapt.data.texts import identity, sampled
 from domadapt.inference.description import files_of, labels_read, model_folder, read_description
 from domadapt.inference.light import Exported, is_exported
 from domadapt.runs.key import hash_of
@@ -220,16 +217,11 @@ def _in_words(text: str, labels: set[Any], kind: str) -> str:
     return ", ".join(f"{words} [{name}]" for words, name in found) or "nothing"
 
 
-# Which texts to have labelled, by hand or by a large model: unlike each other, and such as the model is unsure of.
-
 EXAMPLES = 10  # labelled source texts in the prompt
-MOST = 20_000  # texts that are read
-UNSURE = 3  # words that a text's uncertainty is the mean of: most words of any text are plainly nothing
-LEAST = 1e-3  # of a text that the model is sure of, and of one that lies where another does
 
 
 def sample(cfg: Settings) -> str:
-    """Write the chosen texts, with places for labels, and a prompt with examples in the user's own style."""
+    """Write texts drawn at random, with places for labels, and a prompt with examples in the user's own style."""
     in_range("count", cfg.count, 1)
     file_ending(cfg.output, "sample", *JSON_LINES)
     folder = model_folder(str(cfg.model))
@@ -248,25 +240,15 @@ def sample(cfg: Settings) -> str:
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")
     warnings = Counter[str]()
-    given = list(islice(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1], MOST + 1))
-    if len(given) > MOST:
-        warnings[f"{MOST} texts are read, and the rest of the file is not"] += 1
-        given = given[:MOST]
+    given = [*open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1]]
     texts = list({identity(text.text): text for text in given}.values())
     if len(texts) < len(given):
         warnings["copy of another text, left out"] = len(given) - len(texts)
-    model = loaded(cfg, folder)
-    rows = model.session.evaluate(model.examples(texts), 64, "sample").rows
-    doubt, features = 1 - rows.probabilities.max(-1), np.zeros((len(texts), rows.features.shape[1]))
-    np.add.at(features, rows.texts, rows.features.astype(float))
-    ends = np.bincount(rows.texts, minlength=len(texts)).cumsum()[:-1]
-    by_text = np.split(doubt[np.lexsort((doubt, rows.texts))], ends)
-    unsure = np.array([own[-UNSURE:].mean() if len(own) else 0.0 for own in by_text])
-    chosen = spread(features, unsure, cfg.count)
+    chosen = sampled(texts, cfg.count, seed=1)
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
-    write_atomic(output, "".join(json_lines({"id": texts[i].id, **apart(texts[i].text), **place} for i in chosen)))
+    write_atomic(output, "".join(json_lines({"id": text.id, **apart(text.text), **place} for text in chosen)))
     try:
-        write_atomic(output.with_suffix(".prompt.txt"), prompt([texts[i] for i in chosen], examples, names, token))
+        write_atomic(output.with_suffix(".prompt.txt"), prompt(chosen, examples, names, token))
     except OSError:
         output.unlink()  # or the same command, run again, would spare it
         raise
@@ -275,25 +257,7 @@ def sample(cfg: Settings) -> str:
         f"with {len(examples)} examples; learn from what comes back with adaptation=external_labels "
         f"adaptation.external_labels.path=FILE; to measure, label a run's fifty_to_label"
     )
-    return "\n".join([told, *_notes(warnings, model)])
-
-
-def spread(features: Any, weights: Any, count: int) -> list[int]:
-    """Numbers of texts, each the farthest from those before it; (texts, width), distance counting by (texts,) weight.
-
-    >>> spread(np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.6, 0.8]]), np.array([0.9, 0.8, 0.5, 0.4]), 3)
-    [0, 2, 3]
-    """
-    centred = features - features.mean(0)
-    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
-    chosen: list[int] = []
-    distance, left = np.ones(len(unit)), np.ones(len(unit), dtype=bool)
-    while len(chosen) < min(count, len(unit)):
-        best = int(np.where(left, (distance + LEAST) * (weights + LEAST), -1.0).argmax())
-        chosen.append(best)
-        left[best] = False
-        distance = np.minimum(distance, np.maximum(0.0, 1 - unit @ unit[best]))
-    return chosen
+    return "\n".join([told, *_notes(warnings)])
 
 
 def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: Sequence[str], token: bool) -> str:

@@ -28,7 +28,7 @@ domadapt VERB [overrides]      train on labels of one domain, adapt to raw text 
   benchmark   run every pair, method and seed of an experiment, then print the table
   predict     label your own texts with a trained model
   score       score a trained model on labelled texts, with intervals
-  sample      choose texts worth labelling: a file, and a prompt for a large language model
+  sample      draw texts to have labelled: a file, and a prompt for a large language model
   compare     show the texts that two models label differently
   guide       tell a span model the target's annotation guidelines, without training
   serve       open a web page on this machine that labels what you type
