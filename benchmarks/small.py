@@ -31,15 +31,12 @@ from domadapt.runs.key import processor
 from domadapt.tasks.task import Prediction
 
 TIMED, EPOCHS = 100, 10
-FORMS: dict[str, tuple[bool, int | None, float]] = {  # vocabulary cut, layers, share of heads that go
-    "whole": (False, None, 0.0),
-    "30 % of heads gone": (False, None, 0.3),
-    "4 layers": (False, 4, 0.0),
-    "4 layers, 30 % of heads gone": (False, 4, 0.3),
-    "3 layers": (False, 3, 0.0),
-    "3 layers, 30 % of heads gone": (False, 3, 0.3),
-    "vocabulary cut": (True, None, 0.0),
-    "vocabulary cut, 4 layers": (True, 4, 0.0),
+FORMS: dict[str, tuple[bool, int | None]] = {  # vocabulary cut, layers
+    "whole": (False, None),
+    "4 layers": (False, 4),
+    "3 layers": (False, 3),
+    "vocabulary cut": (True, None),
+    "vocabulary cut, 4 layers": (True, 4),
 }
 COLUMNS = ("model", "form", "bits", "span_f1", "agreement", "megabytes", "texts_per_second", "times_pipeline")
 
@@ -54,13 +51,13 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
     contents = [record.text for record in records]
     own = original.predict(contents)
     yield {"form": "in domadapt", "bits": 32, "span_f1": 100 * task.score(records, own)["span_f1"]}
-    for form, (cut, layers, heads) in FORMS.items():
+    for form, (cut, layers) in FORMS.items():
         stock = folder / form.replace(" ", "_")
         write_stock(source / "encoder", stock, original.session)
         pipeline = pipeline_like(task.kind, model=str(stock))
         if cut:
             cut_folder(stock, texts)
-        network = smaller(stock, texts, layers, heads, EPOCHS)[0] if layers or heads else stock_model(stock)
+        network = smaller(stock, texts, layers, EPOCHS)[0] if layers else stock_model(stock)
         for bits in (32, 8):
             part = folder / f"{stock.name}-{bits}"
             part.mkdir()

@@ -188,9 +188,9 @@ def export(cfg: Settings) -> str:
     from domadapt.inference.export import export as run
     from domadapt.inference.model_card import pipeline_call
 
-    texts, smaller = None, {name: getattr(cfg, name) for name in ("layers", "prune_heads", "distil_epochs")}
+    texts, smaller = None, {name: getattr(cfg, name) for name in ("layers", "distil_epochs")}
     if cfg.input is not None:
-        most = None if cfg.vocabulary == "corpus" or cfg.layers or cfg.prune_heads else COMPARED
+        most = None if cfg.vocabulary == "corpus" or cfg.layers else COMPARED
         stream = open_texts(str(cfg.input), None, warnings := Counter[str](), column(cfg))[1]
         texts = [text.text for text in islice(stream, most)]
         _warn(warnings)

@@ -166,24 +166,22 @@ def export(
     trust_code: bool = False,
     vocabulary: str = "whole",
     layers: int | None = None,
-    prune_heads: float = 0.0,
     distil_epochs: int = 10,
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
     Gives what was measured, a sentence each. ``conf/export.yaml`` says what the settings are; ``texts`` are its input.
     """
-    check_options(format, vocabulary, layers, prune_heads, distil_epochs)
+    check_options(format, vocabulary, layers, distil_epochs)
     one_of("drop_methods", drop_methods, True, False)
-    less = layers is not None or prune_heads > 0
-    if (vocabulary == "corpus" or less) and texts is None:
-        raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
+    if (vocabulary == "corpus" or layers is not None) and texts is None:
+        raise ValueError("vocabulary=corpus and layers need texts of the new domain: input=FILE")
     to, folder = Path(to), model_folder(model)
     free_folder(to, folder)
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    session, compared, measured = original.session, to_compare(folder, texts, less), list[str]()
+    session, compared, measured = original.session, to_compare(folder, texts, layers is not None), list[str]()
 
     def write(part: Path) -> None:
         onnx = part if format != "hf" else None
@@ -191,16 +189,14 @@ def export(
         write_stock(folder / "encoder", stock, session)
         if vocabulary == "corpus":
             measured.extend(cut_folder(stock, texts or ()))
-        network = None  # where it is the folder's; without some heads it has no folder
-        if less:
+        if layers is not None:
             learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
-            network, done = smaller(stock, learnt, layers, prune_heads, distil_epochs)
+            network, done = smaller(stock, learnt, layers, distil_epochs)
+            network.save_pretrained(stock)
             measured.extend([*done, f"It is compared on {len(compared)} others:"])
         if onnx:
-            write_onnx(stock, network or stock_model(stock), session, onnx, format == "onnx-int8")
-        elif network is not None:
-            network.save_pretrained(stock)
-        if less or vocabulary == "corpus" or onnx:
+            write_onnx(stock, stock_model(stock), session, onnx, format == "onnx-int8")
+        if layers is not None or vocabulary == "corpus" or onnx:
             file = onnx / "model.onnx" if onnx else stock / "model.safetensors"
             measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
         measured.extend(measure(original, stock, onnx, compared))
@@ -256,17 +252,14 @@ def notes(description: Description, stock: Path | None) -> Iterator[str]:
         yield f"{', '.join(dropped)} works in domadapt alone and is not part of this folder."
 
 
-def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
+def check_options(format: str, vocabulary: str, layers: int | None, distil_epochs: int) -> None:
     one_of("format", format, *FORMATS)
     one_of("vocabulary", vocabulary, "whole", "corpus")
-    in_range("prune_heads", prune_heads, 0, 0.9)
     in_range("distil_epochs", distil_epochs, 1)
     if layers is not None:
         in_range("layers", layers, 1)
-    if distil_epochs != 10 and layers is None and not prune_heads:
-        raise ValueError(f"distil_epochs={distil_epochs}: nothing is distilled; add layers= or prune_heads=")
-    if prune_heads and format == "hf":
-        raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
+    if distil_epochs != 10 and layers is None:
+        raise ValueError(f"distil_epochs={distil_epochs}: nothing is distilled; add layers=")
     needed = ("onnx", "onnxruntime", "onnxscript") if format != "hf" else ()
     if missing := [name for name in needed if find_spec(name) is None]:
         raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")

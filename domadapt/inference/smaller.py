@@ -1,9 +1,8 @@
-"""A smaller model: fewer layers or heads, that learn from the whole one, or fewer pieces. No label is read.
+"""A smaller model: fewer layers, that learn from the whole one, or fewer pieces. No label is read.
 
-Layers are taken away one by one, each time the one without which the answers change least; heads by the gradient of
-the loss on the model's own answers (Michel, Levy & Neubig 2019, https://arxiv.org/abs/1905.10650). What is left is
-trained on the mean divergence from the whole model's answers to unlabelled texts, on all pieces of a text or on its
-label (Hinton, Vinyals & Dean 2015, https://arxiv.org/abs/1503.02531).
+Layers are taken away one by one, each time the one without which the answers change least. What is left is trained on
+the mean divergence from the whole model's answers to unlabelled texts, on all pieces of a text or on its label
+(Hinton, Vinyals & Dean 2015, https://arxiv.org/abs/1503.02531).
 
 Most of a small multilingual model is word embeddings, 96 of multilingual-e5-small's 118 million parameters, and texts
 of a few languages and one kind meet a tenth of them. Without the others a corpus is cut into the same pieces as before:
@@ -24,7 +23,6 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from domadapt.models.attention import attention_modules, output_projection
 from domadapt.models.pretrained import layer_stack
 from domadapt.utils.files import write_atomic
 from domadapt.utils.pairs import apart
@@ -32,39 +30,35 @@ from domadapt.utils.runtime import pick_precision, undisturbed
 from domadapt.utils.text import counted
 from domadapt.utils.work import progress
 
-BATCH, SAMPLE, LEAST = 16, 16, 30  # texts a batch; batches by which layers and heads are chosen; texts to learn from
+BATCH, SAMPLE, LEAST = 16, 16, 30  # texts a batch; batches by which layers are chosen; texts to learn from
 RATE, WARMUP = 1e-4, 0.1
 Inputs = dict[str, Tensor]
 
 
-def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float, epochs: int) -> tuple[Any, list[str]]:
-    """A stock folder's model with so many layers, without a share of all heads; and what was done, a sentence each.
+def smaller(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tuple[Any, list[str]]:
+    """A stock folder's model with so many layers; and what was done, a sentence each.
 
-    Unlabelled texts choose what goes, and teach what stays. No folder of transformers can say which heads are gone.
+    Unlabelled texts choose what goes, and teach what stays.
     """
     if len(texts) < LEAST:
         more = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
-        raise ValueError(f"layers, prune_heads: {more}; got {len(texts)}")
+        raise ValueError(f"layers={layers}: {more}; got {len(texts)}")
     whole = stock_model(folder)
     depth = whole.config.num_hidden_layers
-    if layers is not None and not 0 < layers < depth:
+    if not 0 < layers < depth:
         raise ValueError(f"layers={layers}: expected 1 to {depth - 1}; the model has {depth}")
-    tokenizer, less, done = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole), list[str]()
+    tokenizer, less = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole)
     inputs = [*batches(tokenizer, texts)]
     with undisturbed():
         torch.manual_seed(0)
         taught = [(one, answers(whole, one)) for one in progress(inputs, "whole model", len(inputs), "batch")]
-        sample = [taught[i] for i in torch.randperm(len(taught))[:SAMPLE]]
-        if layers is not None:
-            kept = drop_layers(less, layers, sample)
-            done.append(f"{layers} of {depth} layers stay: {', '.join(str(layer + 1) for layer in kept)}.")
-        if heads:
-            gone, count = prune_heads(less, heads, sample)
-            done.append(f"{gone} of {count} attention heads are gone.")
+        kept = drop_layers(less, layers, [taught[i] for i in torch.randperm(len(taught))[:SAMPLE]])
         distil(less, taught, epochs)
     took = counted(epochs, "epoch")
-    done.append(f"The rest learnt, in {took}, the whole model's answers on {len(texts)} unlabelled texts.")
-    return less, done
+    return less, [
+        f"{layers} of {depth} layers stay: {', '.join(str(layer + 1) for layer in kept)}.",
+        f"The rest learnt, in {took}, the whole model's answers on {len(texts)} unlabelled texts.",
+    ]
 
 
 def stock_model(folder: Path, dtype: Any = torch.float32) -> Any:
@@ -114,42 +108,6 @@ def drop_layers(model: Any, layers: int, taught: Sequence[tuple[Inputs, Tensor]]
         kept.remove(min(kept, key=without))
     leave(kept)
     return kept
-
-
-def prune_heads(model: Any, share: float, taught: Sequence[tuple[Inputs, Tensor]]) -> tuple[int, int]:
-    """Cut away the heads that count least, one a layer staying at least; how many they were, of how many."""
-    modules: list[Any] = [*attention_modules(model.base_model)]
-    parts: list[tuple[Any, Any]] = [(module, output_projection(model.base_model, module)) for module in modules]
-    if not modules or not all(hasattr(module, "query") and out is not None for module, out in parts):
-        raise ValueError(f"prune_heads: {type(model).__name__}'s attention can't be cut; expected one like BERT's")
-    width = modules[0].attention_head_size
-    gates = [torch.ones(module.query.out_features // width, requires_grad=True) for module in modules]
-
-    def gated(gate: Tensor) -> Callable[[Any, Any], Any]:
-        return lambda module, args: (args[0] * gate.repeat_interleave(width), *args[1:])
-
-    handles = [out.register_forward_pre_hook(gated(gate)) for (_, out), gate in zip(parts, gates, strict=True)]
-    importance = [torch.zeros_like(gate) for gate in gates]
-    for inputs, by in taught:
-        loss = nn.functional.nll_loss(log_shares(model, inputs), by.argmax(-1))
-        for total, slope in zip(importance, torch.autograd.grad(loss, gates), strict=True):
-            total += slope.abs()
-    for handle in handles:
-        handle.remove()
-    ranked = [one / one.norm().clamp(min=1e-12) for one in importance]  # layers' gradients are of unlike size
-    count = sum(map(len, ranked))
-    limit = torch.cat(ranked).sort().values[round(share * count) - 1] if round(share * count) else -1.0
-    for (module, out), own in zip(parts, ranked, strict=True):
-        stay = (own > limit) | (own == own.max())
-        rows = stay.repeat_interleave(width)
-        for part in (module.query, module.key, module.value):
-            part.weight = nn.Parameter(part.weight.detach()[rows])
-            part.bias = nn.Parameter(part.bias.detach()[rows])
-            part.out_features = int(rows.sum())
-        out.weight = nn.Parameter(out.weight.detach()[:, rows])
-        out.in_features = module.all_head_size = int(rows.sum())
-        module.num_attention_heads = int(stay.sum())
-    return count - sum(module.num_attention_heads for module in modules), count
 
 
 def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> None:
