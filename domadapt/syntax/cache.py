@@ -114,7 +114,7 @@ class ParseCache:
 
     def __del__(self) -> None:
         """From Python 3.13 on, a connection that nobody has closed is warned of."""
-        with suppress(AttributeError, sqlite3.Error):  # never opened, or by another thread
+        with suppress(AttributeError, sqlite3.Error):  # never opened
             self._database.close()
 
     def _open(self) -> None:
@@ -129,7 +129,7 @@ class ParseCache:
 
     def _connect(self) -> None:
         self._file = identity(self.path)
-        database = sqlite3.connect(self.path, timeout=120)
+        database = sqlite3.connect(self.path, timeout=120, check_same_thread=False)  # whichever drops it closes it
         database.text_factory = bytes  # a damaged blob may come as text
         try:
             database.execute("PRAGMA journal_mode=WAL")
