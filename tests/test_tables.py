@@ -1,12 +1,15 @@
 """README.md and docs/ say what results/ and conf/ say; results/ is what finished runs say."""
 
 import csv
+import pkgutil
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import benchmarks
 from benchmarks.collect import main
 from benchmarks.tables import MISSING, PAGES, RESULTS, ROOT, written
 from tests.support import make_metrics, read_csv, write_jsonl
@@ -62,6 +65,11 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, 
     assert found.startswith("Before.\n<!-- ") and found.endswith("<!-- end -->\nAfter.\n") and "99.9" not in found
     assert any(one.startswith(line.rstrip("|").rstrip()) or line in one for one in found.splitlines()), found
     assert written(found, results=results) == found
+
+
+def test_every_benchmark_can_be_imported() -> None:
+    for module in pkgutil.iter_modules(benchmarks.__path__, "benchmarks."):
+        import_module(module.name)
 
 
 def test_results_are_few_tidy_and_name_no_machine() -> None:

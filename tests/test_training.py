@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import domadapt
 from domadapt.benchmarking.launching import objective
+from domadapt.models.bilstm import BiLSTM
 from domadapt.runs.groups import typed
 from domadapt.syntax.parser import one_thread_for_numpy
 from domadapt.training.distributed import settings_of_torch
@@ -95,6 +96,10 @@ def test_records_without_a_label_are_counted(tmp_path: Path) -> None:
 RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
 
 
+class Mine(BiLSTM):
+    """A stranger's backbone that takes no methods."""
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -139,6 +144,10 @@ RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
         ("selection=oracle data.target.test_path=null", "selection=oracle: there are no target labels to choose by"),
         ("backbone=rnn_from_scratch injection=gnn", "rnn_from_scratch takes no injection and no adaptation"),
         ("backbone=rnn_from_scratch adaptation=recipe", "rnn_from_scratch takes no injection and no adaptation"),
+        (
+            "backbone._target_=tests.test_training.Mine backbone=rnn_from_scratch injection=gnn",
+            "Mine: takes no injection",
+        ),
         (f"{RULES} injection=gnn", rf"^{RULES}: rules in place of a network[^\n]*leave out injection=gnn$"),
         (f"{RULES} train_on=target", r"leave out train_on=target$"),
         (f"{RULES} task=classification", rf"^{RULES}: extracts spans, and here texts are classified; leave it out$"),

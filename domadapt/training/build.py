@@ -124,6 +124,8 @@ def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]
     """Refuse what the backbone can't do, and a control of nothing."""
     if cfg.max_length > encoder.longest:
         raise ValueError(f"max_length={cfg.max_length}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
+    if methods and not encoder.takes_methods:  # a stranger's; of ours source_only has told
+        raise ValueError(f"{cfg.backbone.get('_target_')}: takes no injection and no adaptation: it is a baseline")
     if cfg.control and not any(TREES & m.reads for m in methods.values()):
         why = "no method of this run reads parses, so there is nothing to control"
         fix = "add one (injection=lisa, injection=gnn) or leave the control out"
