@@ -161,7 +161,7 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     assert audited["parts"]["source train"] == card.source_texts
     few = metrics["counts"]["target_labels"]
     said = (few, metrics["method"], metrics["role"], metrics["config"]["target_labels"])
-    assert said == (2, "term_substitution+all_labels", "adapted", "all")
+    assert said == (3, "term_substitution+all_labels", "adapted", "all")
     assert len(metrics["counts"]["target_labels_checksum"]) == 16
     assert f"on {card.source_texts} texts and {few} labelled of target." in " ".join(as_lines(card).split())
     (tmp_path / "few.csv").write_text("text,label\nThe fan whines.,\nIt is fast.,\n", encoding="utf-8")

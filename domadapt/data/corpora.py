@@ -345,7 +345,7 @@ def my_files(
         part(source, "test_path"),
         TargetUnlabelled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path")) if target.get("test_path") else None,
-        (lambda: Ceiling(*held_out(part(target, "train_path")))) if target.get("train_path") else None,
+        (lambda: Ceiling(*held_out(part(target, "train_path")), None, True)) if target.get("train_path") else None,
         warnings,
     )
 

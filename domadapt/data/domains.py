@@ -129,6 +129,7 @@ class Ceiling(NamedTuple):
     train: tuple[Record, ...]
     dev: tuple[Record, ...]
     test: SealedTest | None = None  #: what the others leave of the test they are taken from; None: that of every run
+    dev_of_train: bool = False  #: dev was held out of the user's own training file, all of which he has labelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,9 @@ class Domains:
         if self.ceiling is None:
             fix = "give data.target.train_path, or leave target_labels at 0"
             raise ValueError(f"target_labels={count}: there is no labelled training data for {self.target!r}; {fix}")
-        train, _, test = self.ceiling()
-        known = [r for r in train if r.label is not None or r.spans is not None]
+        train, dev, test, dev_of_train = self.ceiling()
+        offered = (*train, *dev) if count == "all" and dev_of_train else train
+        known = [r for r in offered if r.label is not None or r.spans is not None]
         if not known:
             fix = "label some of its texts"
             raise ValueError(f"target_labels={count}: no text of data.target.train_path has a label; {fix}")
@@ -200,5 +202,5 @@ class Domains:
         if self.ceiling is None:
             fix = "give data.target.train_path, or leave the in-domain ceiling out"
             raise ValueError(f"train_on=target: there is no labelled training data for {self.target!r}; {fix}")
-        train, dev, test = self.ceiling()
+        train, dev, test, _ = self.ceiling()
         return replace(self, source_train=train, source_dev=dev, source_test=(), test=test or self.test, ceiling=None)

@@ -54,7 +54,11 @@ def answer(finished: Finished) -> Facts:
 def opening(finished: Finished) -> list[Section]:
     """Facts, warnings, and what was shown in words."""
     statistics = finished.statistics
-    messages = [*(f"Unreadable, so left out: {message}" for message in finished.runs.skipped), *statistics.messages]
+    messages = [f"Unreadable, so left out: {message}" for message in finished.runs.skipped]
+    if unfinished := finished.runs.unfinished:
+        several = f"{counted(len(unfinished), 'run')} failed or {'are' if len(unfinished) > 1 else 'is'} not finished"
+        messages.append(f"{several}, so left out; the same command goes on with them: {', '.join(unfinished)}")
+    messages += statistics.messages
     warnings = tuple(Prose(message, "warning") for message in messages)
     blocks: list[Block] = [] if finished.scored else estimates(finished.pairs)
     blocks.append(answer(finished))

@@ -30,6 +30,7 @@ class RunSet:
 
     runs: tuple[Metrics, ...]
     skipped: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()  #: folders of runs that failed, were stopped, or are still going
 
 
 def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
@@ -57,7 +58,7 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     for message in skipped:
         log.warning("left out: %s", message)
     runs.sort(key=lambda each: (each[0], each[1].folder))
-    return RunSet(tuple(run for _, run in runs), tuple(skipped))
+    return RunSet(tuple(run for _, run in runs), tuple(skipped), tuple(unfinished))
 
 
 def backbone_name(given: Mapping[str, Any]) -> str:
