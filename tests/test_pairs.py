@@ -18,6 +18,7 @@ from domadapt.data.batches import Collator, encode
 from domadapt.data.corpora import nli_genres
 from domadapt.data.domains import Domains, TargetUnlabelled, unlabelled
 from domadapt.data.records import Record
+from domadapt.inference.description import read_description
 from domadapt.inference.export import export
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.models.pretrained import load_tokenizer
@@ -85,6 +86,10 @@ def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
     [(_, written)] = read_conllu(conllu(pair.id, pair.text, both), "out.conllu")
     assert both.relations == one.relations + other.relations and written.words.tolist() == both.words.tolist()
     assert both.heads.tolist() == [*one.heads.tolist(), *(other.heads + len(one.heads)).tolist()]
+
+
+def test_a_model_says_only_what_did_something_for_its_task(run: Path) -> None:
+    assert list(read_description(run / "model").left_behind) == ["self_training"]  # the recipe rewrites no pairs
 
 
 def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
     write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
+    # Of the recipe's methods one does nothing for whole texts, and is not told of.
+    trained = [name for name, m in session.methods.items() if name not in used and session.task.kind in m.tasks]
     if used:
         kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
         checkpoint.save(kept, folder / METHODS)
@@ -65,7 +67,7 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
         task={**config["task"], **session.task.learnt()},
         backbone=config["backbone"],
         methods={name: configs[name] for name in used},
-        left_behind={name: configs[name] for name in session.methods if name not in used},
+        left_behind={name: configs[name] for name in trained},
         relations=session.relations,
         parser=one_parser(config["parser"]),
         control={**config["control"]},
