@@ -116,6 +116,15 @@ def test_states_are_changed_between_the_last_layer_and_the_head() -> None:
         torch.testing.assert_close(encoder(batch, hooked=False).logits, plain.logits)
 
 
+@pytest.mark.parametrize("kind", ["bert", "albert", "mpnet", "modernbert"])
+def test_states_that_a_hook_leaves_as_they_are_are_classified_as_without_it(tmp_path: Path, kind: str) -> None:
+    encoder = Encoder(small_encoder(tmp_path, kind).name, "sequence", ["a", "b"]).eval()
+    batch, _ = parsed_batch(encoder)
+    plain = encoder(batch).logits
+    encoder.hook_states(lambda states, batch, kept: states.clone())
+    torch.testing.assert_close(encoder(batch).logits, plain)
+
+
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert"])
 def test_the_longest_text_is_as_long_as_positions_go(tmp_path: Path, kind: str) -> None:
     encoder = small_encoder(tmp_path, kind, max_position_embeddings=16)

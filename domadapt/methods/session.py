@@ -78,8 +78,8 @@ class TargetReadings:
         """By the weights as they are; for a method that reads ``target``."""
         return self._once("now", lambda examples: self._session.read(examples, "read target"))
 
-    def source_only(self) -> dict[int, ReadText]:
-        """By a network that was trained on the source alone; for a method that reads ``source_only``."""
+    def source_only(self, others: Sequence[Example] = ()) -> dict[int, ReadText]:
+        """By a network that was trained on the source alone, of ``others`` as well; for what reads ``source_only``."""
         session = self._session
 
         def read(examples: Sequence[Example]) -> list[ReadText]:
@@ -88,7 +88,10 @@ class TargetReadings:
                 result: list[ReadText] = session.saved_runs.read(session.source_only, texts, *where)
             return result
 
-        return self._once("source only", read)
+        known = self._once("source only", read)
+        if more := [example for example in others if example.index not in known]:
+            known |= dict(zip((e.index for e in more), read(more), strict=True))
+        return known
 
     def forget(self) -> None:
         """The weights have changed: the target is read anew."""

@@ -1,7 +1,7 @@
 r"""Terms, opinion words and the dependency paths between them: what several methods read off the labelled source.
 
 A *term* is a span whose last word is mostly a noun, such as an aspect. Where spans are annotated, opinion words are
-those that mostly stand in spans of another type. Where texts are classified, the adjectives, verbs and adverbs that
+those that often stand in spans of another type. Where texts are classified, the adjectives, verbs and adverbs that
 lean to a class, :math:`\log P(c \mid w) / P(c) \ge .3` with rare words shrunk to zero, take their place.
 """
 
@@ -62,9 +62,9 @@ def places(text: Text, parse: Parse, words: Collection[str]) -> list[int]:
 def opinion_words(
     records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str], least: int, share: float
 ) -> frozenset[str]:
-    """Words of the source that stand in spans of other types than terms in most of their uses.
+    """Words of the source that stand in spans of other types than terms in more than a share of their uses.
 
-    Where the source has no other type: adjectives that mostly describe terms, as modifiers or as predicates.
+    Where the source has no other type: adjectives that so often describe terms, as modifiers or as predicates.
     """
     paired = any(span.type not in kinds for record in records for span in record.spans or ())
     uses, counted = Counter[str](), Counter[str]()

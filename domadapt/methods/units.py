@@ -110,7 +110,8 @@ def states_of(view: View, level: str) -> Tensor:
     """(rows, width) states of one side of a step, in float32; no rows where no word could be something.
 
     Of ``level="word"``, each word's first piece, of words that could be something. Of ``sentence``, the first piece,
-    which is what heads read where texts are classified; the mean over pieces where words are.
+    which is what nearly all heads read where texts are classified (ModernBERT's and EuroBERT's may read the mean of all
+    pieces); the mean over pieces where words are.
     """
     states, batch, token = view.output.states.float(), view.batch, view.session.task.kind == "token"
     if level == "word":

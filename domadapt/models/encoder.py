@@ -121,7 +121,9 @@ class Encoder(nn.Module):
             if changed is not output[0]:
                 output["last_hidden_state"] = changed
                 if getattr(module, "pooler", None) is not None:  # made of the states as they were
-                    output["pooler_output"] = module.pooler(changed)
+                    activation = getattr(module, "pooler_activation", None)  # ALBERT's pooler is a bare linear layer
+                    pooled = activation(module.pooler(changed[:, 0])) if activation else module.pooler(changed)
+                    output["pooler_output"] = pooled
             return output
 
         stack = self.layers() if inner else ()

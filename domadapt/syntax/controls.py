@@ -55,8 +55,8 @@ def controlled(parser: Parser, control: Mapping[str, Any] | None) -> Parser:
 class Linear(Control):
     """Trees in which each word's head is the word before it; the first is the root, and all relations are one.
 
-    The neutral control of methods that use trees: the same network learns as many arcs, which are true of the text and
-    say nothing of its syntax. A method that does not beat it needs no parser.
+    The neutral control of methods that use trees: the same network learns as many arcs (and one between sentences),
+    which are true of the text and say nothing of its syntax. A method that does not beat it needs no parser.
 
     >>> from types import SimpleNamespace
     >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))

@@ -69,7 +69,7 @@ class Classification(Task):
         return output.logits.float().log_softmax(-1)
 
     def rows(self, output: Output, batch: Batch) -> Predicted:
-        """One row a text; its first piece is what heads read."""
+        """One row a text; its first piece is what nearly all heads read."""
         return rows_of(output.logits, output.states[:, 0], batch.index, batch.index * 0, batch.labels, o_class=-1)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:

@@ -149,6 +149,9 @@ def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
     method.session.domains = replace(method.session.domains, source_train=typed)
     method.prepare()
     kinds = {"aspect0", "aspect1"}
+    blank = replace(typed[0], spans=(*(typed[0].spans or ()), Span(3, 4, "aspect0")))  # of a space alone
+    agreement = term_substitution.type_agreement([blank, *typed[1:]], kinds)
+    assert agreement == term_substitution.type_agreement(typed, kinds)
     rewritten = method.augment(typed, 0, np.random.default_rng(0))
     if named:
         assert term_substitution.type_agreement(typed, kinds) == 1.0 and rewritten == list(typed)

@@ -67,11 +67,11 @@ class ExternalLabels(Method):
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""
         session = self.session
-        network = session.readings.source_only()
-        by_text = {example.text.strip(): example for example in session.target if example.index in network}
+        by_text = {example.text.strip(): example for example in session.target}
         files = [self._read(path, by_text) for path in self.paths]
         numbers = sorted({number for labels in files for number in labels})
         self.examples = [session.target[number] for number in numbers]
+        network = session.readings.source_only(self.examples)
         rows = [network[number] for number in numbers]
 
         def said(labels: dict[int, Tensor], number: int) -> Tensor:

@@ -1,9 +1,10 @@
-"""What the user knows of how the target would be annotated: switches at decoding, stated and never learnt.
+"""What the user knows of how the target would be annotated: switches at decoding, stated and not learnt.
 
 Guidelines are part of the shift between corpora, and no unlabelled text tells them: does a term count on which no
 opinion is given? Is the product itself a term, or 'they'? Is the opinion 'very light' or 'light'? The card of a run
-asks. Unset, predictions stay as they are; set, the method's name says so. Rules that guess the answers from text gained
-on two corpora and lost 6 to 13 points of F1 on three others. Ours.
+asks. Unset, predictions stay as they are; set, the method's name says so, and what other methods read off the target in
+training, such as ``self_training`` its labels, follows them. Rules that guess the answers from text gained on two
+corpora and lost 6 to 13 points of F1 on three others. Ours.
 """
 
 import re

@@ -18,7 +18,7 @@ from. So it knows which words of the target go with which class over the whole c
 by text does not; and it errs in other places.
 
 Costs a pass over the target after each epoch, and a step on target text beside each on the source. It drives towards
-what it already believes, right or wrong. So labels that have collapsed are not learnt from, and the run counts it:
+what it already believes, right or wrong. So labels that have collapsed are not learnt from, and the log says so:
 where the share of words that are something is less than a quarter or more than four times the source's, or a class
 that is common in the source is found less than a quarter as often.
 """

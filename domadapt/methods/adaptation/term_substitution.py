@@ -265,8 +265,8 @@ def type_agreement(records: Sequence[Record], kinds: Collection[str]) -> float:
     for record in records:
         for span in record.spans or ():
             if span.type in kinds:
-                word = record.text[span.start : span.end].lower().split()[-1]
-                by_word.setdefault(word, Counter())[span.type] += 1
+                for word in record.text[span.start : span.end].lower().split()[-1:]:  # none of a span of spaces
+                    by_word.setdefault(word, Counter())[span.type] += 1
     met = [counts for counts in by_word.values() if counts.total() > 1]
     if not met:
         return 1.0

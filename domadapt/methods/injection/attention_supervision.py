@@ -6,7 +6,8 @@ piece of a word attends to the first pieces S(i) of the words that it is so rela
 
 .. math:: L_h = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A^h_{ij},
 
-on source and target text; the loss is the mean over heads. Only queries and keys learn, and a stock model is left.
+on source and target text; the loss is the mean over heads. Of a head's own layer only queries and keys learn, and all
+beneath it does; a stock model is left.
 
 A is read before dropout where attention can be replaced. Other models, such as DeBERTa, return theirs, in training
 after dropout: of what it has taken nothing is learned in that step.

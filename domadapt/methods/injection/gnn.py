@@ -41,7 +41,8 @@ class GraphNetwork(nn.Module):
 
     - ``gatv2`` (Brody, Alon, Yahav 2022, https://arxiv.org/abs/2105.14491): attention over neighbours, four heads, with
       embeddings of relations and directions on the edges;
-    - ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' sum, blind to relations;
+    - ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' sum, each
+      weighted by its degree and the word's own, blind to relations;
     - ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each of
       :func:`domadapt.syntax.trees.edge_groups`, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`.
 
