@@ -75,6 +75,7 @@ class Method(nn.Module):
     reads: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset({"token", "sequence"})  #: that it does something for; else nothing is read for it
     first_epoch: int = 0  #: in which it begins, counted from 0
+    labels_target: bool = False  #: it learns from labels of target texts that were read: a step has no others
     augments: bool = False  #: it changes the source's text from epoch to epoch (:meth:`augment`)
     used_at_prediction: bool = False  #: it is part of the model that is saved; otherwise a stock one is left behind
     whole_vocabulary: bool = False  #: it trains embeddings of pieces that training need not meet

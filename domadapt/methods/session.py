@@ -93,13 +93,17 @@ class TargetReadings:
             known |= dict(zip((e.index for e in more), read(more), strict=True))
         return known
 
+    def sample(self) -> list[Example]:
+        """The target texts that are read."""
+        return sampled(self._session.target, READ, seed=1)
+
     def forget(self) -> None:
         """The weights have changed: the target is read anew."""
         self._read.pop("now", None)
 
     def _once(self, network: str, read: Callable[[list[Example]], list[ReadText]]) -> dict[int, ReadText]:
         if network not in self._read:
-            examples = sampled(self._session.target, READ, seed=1)
+            examples = self.sample()
             self._read[network] = dict(zip((e.index for e in examples), read(examples), strict=True))
         return self._read[network]
 

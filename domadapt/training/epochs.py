@@ -284,7 +284,11 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
     passes = options.passes(-(-len(session.source) // options.batch_size))
     sizes = options.batch_size, options.target_batch_size
     augment = session.augmented if session.augments else None
-    loader = StepLoader(session.source, session.target or None, session.collator, *sizes, session.seed, augment, passes)
+    labelled = any(method.labels_target for method in session.methods.values())
+    target = session.readings.sample() if labelled else session.target
+    if len(target) < len(session.target):
+        log.info("%d of %d target texts, drawn at random, are labelled in training", len(target), len(session.target))
+    loader = StepLoader(session.source, target or None, session.collator, *sizes, session.seed, augment, passes)
     steps = len(loader) * options.epochs
     _tell(session, options, passes, steps)
     module = AdaptationModule(session, options, steps)

@@ -14,10 +14,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 import domadapt
 from domadapt.methods.adaptation.guidelines import Guidelines, with_degree, without_degree
 from domadapt.methods.adaptation.self_training import SelfTraining, by_bag_of_words, mean, soft_cross_entropy
+from domadapt.methods.method import Step
 from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.contracts import Output
 from domadapt.reporting.target_card import as_lines
@@ -210,6 +212,24 @@ def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.
     assert seen
     for own, mean_of in seen:
         assert mean_of and all(torch.equal(own[name], weight) for name, weight in mean_of.items())
+
+
+def test_of_a_large_target_those_texts_are_in_steps_that_have_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met = list[bool]()
+    losses = SelfTraining.losses
+
+    def watched(self: SelfTraining, step: Step) -> dict[str, Tensor]:
+        if self.labels:
+            assert step.target is not None
+            met.extend(number in self.labels for number in step.target.batch.index.tolist())
+        return losses(self, step)
+
+    monkeypatch.setattr(SelfTraining, "losses", watched)
+    monkeypatch.setattr("domadapt.methods.session.READ", 6)
+    trained(tmp_path, "run", "adaptation=self_training", "adaptation.self_training.average=false", "seed=1")
+    assert met and all(met)
 
 
 def test_a_target_without_texts_is_not_learnt_from() -> None:

@@ -54,6 +54,8 @@ RARE = 0.05  # share of the source that a class may have and yet be missed
 class SelfTraining(Method):
     """Pseudo-labels on the target."""
 
+    labels_target = True
+
     def __init__(
         self,
         start_after: float,
