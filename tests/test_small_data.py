@@ -340,6 +340,10 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
     assert (own.split()[:2], baseline.split(), gain.split()[3]) == (["accuracy", "80.0"], ["baseline", "40.0"], "+40.0")
     low, high, p = map(float, re.search(r"\((.*) to (.*)\)  p = (.*) .permutation", gain).groups())
     assert 20 < low < 30 and 50 < high < 60 and p < 0.001 and len(kinds) == 1
+    # Five texts, all right: some draws hold none of them.
+    rare = [replace(record, label="bad") if i < 5 else record for i, record in enumerate(gold)]
+    *_, bad, _ = _table(task, rare, [Prediction(record.label, 0.9) for record in rare])
+    assert "(47.8 to 100.0)" in bad
 
 
 def test_a_model_knows_the_files_whose_labels_it_has_learnt_from(tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
                 groups[key].append((part.side, record))
         wanted = [g for g in groups.values() if len(g) > 1 and {side for side, _ in g} == {*sides}]
         for what in ("labels", "spans"):
-            known = [[r for _, r in group if annotated(r, what) is not None] for group in wanted]
-            found = [group for group in known if len({annotated(r, what) for r in group}) > 1]
+            known = [[(side, r) for side, r in group if annotated(r, what) is not None] for group in wanted]
+            found = [[r for _, r in group] for group in known if disagree(group, what, sides)]
             if not found:
                 continue
             texts, total = sum(map(len, found)), sum(map(len, groups.values()))
@@ -143,6 +143,12 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
             numbers = {"conflicting": len(found), "repeated": repeated, "records": texts, "of": total}
             examples = tuple(_difference(group, what) for group in found[:EXAMPLES])
             yield Finding("conflicts", grade, share, text, numbers, examples)
+
+
+def disagree(group: Sequence[tuple[str, Record]], what: str, sides: Sequence[str]) -> bool:
+    """Whether one domain contradicts itself, or two share no answer: what one says against itself is not both's."""
+    told = [{annotated(record, what) for own, record in group if own == side} for side in sides]
+    return len(told[0]) > 1 if len(told) == 1 else all(told) and told[0].isdisjoint(told[1])
 
 
 def annotated(record: Record, what: str) -> Any:

@@ -14,7 +14,7 @@ from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
 from domadapt.utils.text import shortened
 
-FEW: Final = 20  # texts with a mark to judge by; with fewer a part is not judged
+FEW: Final = 20  # texts, and for tokens texts with a mark to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
 _MARK: Final = re.compile(r"\w( ?)[.,!?;](?= |$)")  # a mark behind a word, and whether a space parts the two
 _SPLIT: Final = re.compile(r"\w n't\b|\w '(?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
@@ -48,7 +48,7 @@ def surface(part: Part) -> dict[str, float]:
 
 def preparation(parts: Parts) -> Iterator[Finding]:
     """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
-    known = [(part, surface(part)) for part in parts.texts]
+    known = [(part, surface(part)) for part in parts.texts if len(part.records) >= FEW]
     for what, (verb, learnt, setting) in PREPARED.items():
         shares = [(part, found[what]) for part, found in known if what == "cased" or found["judged"] >= FEW]
         apart = [(a, x, b, y) for (a, x), (b, y) in combinations(shares, 2) if abs(x - y) >= APART]

@@ -64,7 +64,7 @@ def _differences(
         for cell, one in ((c, d) for c in adapted for d in (c.controls if control else (c.baseline,)) if d.other):
             names = [f"{cell.pairs[0]}: {cell.method}" if named_pair else cell.method, *[one.other] * control]
             known = [_p(one.again), _p(one.elsewhere), *map(_replicated, one.replicability)]
-            rows.append([*names, *[str(len(cell.pairs))] * over_pairs, difference(one), _interval(one), *known])
+            rows.append([*names, *[str(one.pairs)] * over_pairs, difference(one), _interval(one), *known])
         if rows:
             tables.append(Table(f"{title} {other}", header, rows, left=frozenset({0, int(control)})))
     return tables

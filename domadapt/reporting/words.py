@@ -52,7 +52,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
     if len(needed) == 1:
         lacking.append("no neutral control was run")
     elif not unshown and not lacking:  # nothing that it was to stand against may be missing
-        where = f"on at least one of {len(one.pairs)} pairs" if len(one.pairs) > 1 else "on this pair"
+        where = f"on at least one of {one.baseline.pairs} pairs" if len(one.pairs) > 1 else "on this pair"
         return f"{listed(sentences)}. So it is shown {where} that syntax helps, against {listed(names)}."
     if unshown:
         lacking.insert(0, f"no gain whose interval excludes 0 is shown against {listed(unshown)}")
@@ -91,7 +91,9 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     overall = next((one for one in statistics.overall if best and one.method == best[0][1].name), None)
     if overall and overall.shares:
         share = overall.shares[0]
-        items.append(("Gap closed", closed(replace(share, reason="")).text if share.value else f"- ({share.reason})"))
+        over = f" (of {counted(share.pairs, 'pair')})" if share.pairs < len(overall.pairs) else ""
+        text = closed(replace(share, reason="")).text + over if share.value else f"- ({share.reason})"
+        items.append(("Gap closed", text))
     runs = [run for pair in pairs for run in pair.runs]
     names = {method.name for pair in pairs for method in pair.methods}
     sizes = f"{counted(len(runs), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
@@ -122,7 +124,7 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
         return f"{name} can't be compared: {difference.reason}."
     several = len(cell.pairs) > 1
     text = f"{name} is {distance(difference.interval)} {difference.other} on the target"
-    text += f", in the mean over {counted(len(cell.pairs), 'pair')}" if several else ""
+    text += f", in the mean over {counted(difference.pairs, 'pair')}" if several else ""
     controls = [(control.interval, control.other) for control in cell.controls if control.interval is not None]
     text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)
     if _real(difference):

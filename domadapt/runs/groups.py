@@ -280,14 +280,21 @@ def _key(names: Sequence[Any], values: dict[str, str]) -> str:
 def reference(pair: Pair, method: MethodRuns, role: str) -> MethodRuns | None:
     """The source_only or in_domain that a method is to be measured against.
 
-    Of several, the one that adds nothing and shares the method's backbone and trainer; None if there is not one.
+    Of the method's own backbone, unless that is what sets it apart; of several, the one that adds nothing and shares
+    its settings of backbone and trainer; None if there is not one.
     """
     candidates = [m for m in pair.methods if m.role == role and not m.oracle]
+    if method.role not in ROLES[:2]:  # rules, and a network from scratch
+        candidates = [m for m in candidates if _backbone(m) == _backbone(method)]
     if len(candidates) > 1:
         candidates = [m for m in candidates if m.runs[0].method == role] or candidates
     if len(candidates) > 1:
         candidates = [m for m in candidates if _training(m) == _training(method)]
     return candidates[0] if len(candidates) == 1 else None
+
+
+def _backbone(method: MethodRuns) -> str:
+    return Path(backbone_name(method.config.get("backbone") or {})).name  # wherever its folder lies
 
 
 def _training(method: MethodRuns) -> dict[str, str]:

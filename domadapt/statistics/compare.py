@@ -34,6 +34,7 @@ class Difference:
     #: On one pair, do these trained models differ on other texts of this kind? It says nothing about training again.
     #: Over pairs, would other pairs of this kind show it? Those that share a network are one.
     elsewhere: Significance
+    pairs: int = 0  #: how many have both
     replicability: tuple[Replicability, ...] = ()  #: over pairs, by tests over seeds and by tests over test items
     reason: str = ""
 
@@ -279,7 +280,7 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
     tests = _tests_over_pairs(means, why) if over_pairs else _tests_on_a_pair(sides[0], why)
     ends = interval(mean_over_pairs(means)) if means else None
     replicated = _replicated(means, items, why) if over_pairs else ()
-    return Difference(", ".join(dict.fromkeys(named)), ends, *tests, replicated, reason)
+    return Difference(", ".join(dict.fromkeys(named)), ends, *tests, len(means), replicated, reason)
 
 
 def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significance]:

@@ -213,8 +213,7 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     session = epochs.session
     epochs.restore(epoch)
     rows = session.evaluate(session.dev, epochs.batch_size, "source dev").rows
-    wrong = (rows.probabilities.argmax(-1) != rows.classes).any()  # else nothing tells how sure it may be
-    session.task.temperature = temperature(rows) if wrong else 1.0
+    session.task.temperature = temperature(rows)
     dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
     found = counted(session.domains.source_dev, dev.predictions, session.task.names)
     replace_folder(config.folder / "model", lambda part: write_model(session, config.values, found, part))

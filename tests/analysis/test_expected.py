@@ -60,6 +60,14 @@ def test_where_confidence_is_honest_after_scaling_the_estimate_is_right(kind: st
     assert value == pytest.approx(true_score(target, kind), abs=0.03)
 
 
+def test_a_dev_without_errors_does_not_make_the_estimate_sure_of_an_unsure_target() -> None:
+    dev, target = drawn("sequence", 200, 6.0, 1), drawn("sequence", 500, 1.0, 2)
+    dev = dev.where(dev.probabilities.argmax(1) == dev.classes)
+    found = expected_score(dev, target, task("sequence"))
+    assert found["temperature"] == 1.0
+    assert found["low"] < true_score(target, "sequence") < found["high"]
+
+
 @pytest.mark.parametrize("kind", ["token", "sequence"])
 def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds_it(kind: str) -> None:
     dev = drawn(kind, 200, 3.0, 1)

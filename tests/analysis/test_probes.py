@@ -16,6 +16,7 @@ from domadapt.analysis.attention import ALL, FEWEST, LEAST, OFFSETS, Tally, as_p
 from domadapt.analysis.probes import fit, linear, score, spanning_tree, spearman, squared_distances, structural_probe
 from domadapt.analysis.shift import compare, domain_shift, jensen_shannon, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject, every_layer
+from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record, Span
 from domadapt.models.contracts import AttentionCall
 from domadapt.reporting.analysis_page import probes_section, shift_section
@@ -322,6 +323,9 @@ def test_the_analysis_of_two_domains() -> None:
     assert "words 87.5 %" in written and "commonest aspect terms that it lacks: screen" in written
     assert "proxy A-distance in the pretrained model" in written
     assert plain_json(asdict(found))["compared"]["words"]["different"] == 5
+    for count, last, told in ((60, 1.3, "no more than chance"), (2000, 1.3, "parted the"), (2000, 0.7, "closer")):
+        moved = replace(found, a_distances={"before": (1.0,), "after": (last,)}, texts=dict.fromkeys(SIDES, count))
+        assert told in shift_section(moved, {"source": "camera", "target": "laptop"}).blocks[-1].text
 
     bare = replace(subject, target=Side("laptop", side("laptop", encoder, 5).examples))
     less = domain_shift(bare)

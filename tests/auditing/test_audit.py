@@ -295,6 +295,7 @@ def source(change: Change) -> dict[str, Change]:
 
 
 OTHER = Record("other", "laptop", corpora()["test"][0].text, None, "quite another")
+TWICE = {"train": lambda rs: (*rs, OTHER, replace(corpora()["test"][0], id="same"))}  # the source against itself
 LOWER, RAW = target(text(str.lower)), {"test": text(lambda t: tokenised(t.lower()))}
 COPIED: dict[str, Change] = {
     "unlabelled": both(adding("test", 0, 30, lambda t: tokenised(t).upper()), adding("test", 30, 34)),
@@ -309,6 +310,7 @@ AGAIN = {"train": both(adding("train", 0, 12), adding("train", 0, 12))}
 ALIEN = {"test": some(4, each(label="neutral", spans=(Span(0, 2, "brand"),)))}
 HOME = {name: source_texts(*ends) for name, ends in (("test", (0, 100)), ("train", (100, 200)))}
 HOME |= dict.fromkeys(("dev", "ceiling"), source_texts(0, 0))
+FEW = HOME | {"test": source_texts(0, 48), "train": source_texts(50, 200)}
 HALF, REVERSED = source(some(2, each(spans=()))), target(text(lambda t: " ".join(w[::-1] + "x" for w in t.split())))
 TWO = "Two parts of laptop/target unlabelled/target test"
 UNDONE = {"auc": (0.99, 1), "undone auc": (0, 0.65), "explained": (0.7, 1)}
@@ -344,6 +346,7 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (annotation, HALF, "somebody may have left them out", "warning", {"camera of": 200}),
     (gap, {}, "There is a gap to close", "note", {"low": (0, 1)}),
     (gap, HOME, "No gap to close is shown", "severe", {"low": (-1, 0)}),
+    (gap, FEW, "Too few target labels to tell a gap/48 target texts/150 source texts", "note", {"low": (-1, 0)}),
 ]
 
 
@@ -371,6 +374,8 @@ def test_what_is_no_trap_is_not_told() -> None:
     kept = planted(**source(neighbours(touching=True)))
     assert not [f for f in annotation(kept) if "touches" in f.text]
     assert not [f for f in preparation(planted(**LOWER)) if "tokenised" in f.text]
+    assert [*preparation(planted(dev=both(lambda rs: rs[:3], text(str.lower))))] == []
+    assert not [f for f in conflicts(planted(**TWICE)) if "together" in f.text]
     assert all("fewer than 40 different texts" in f.text for f in artefacts(planted(unlabelled=lambda rs: rs[:10])))
 
 

@@ -14,7 +14,7 @@ from domadapt.reporting import tables
 from domadapt.reporting.blocks import Prose, Table, written
 from domadapt.reporting.frames import best_adapted, rows
 from domadapt.reporting.plots import palette, pooled
-from domadapt.reporting.sections import calibration, cost, data, expected, read_audits
+from domadapt.reporting.sections import calibration, cost, data, expected, read_audits, significance
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
@@ -131,7 +131,11 @@ def test_a_reference_shares_the_backbone_whatever_the_threads() -> None:
     mine, _, lisa = pair.methods
     assert lisa.name == "lisa" and reference(pair, lisa, "source_only") is mine
     runs = [run("source_only", "small", 0.25), run("lisa", "small"), run("source_only", "large", 0.4)]
-    assert _cells(tables.text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2] == "50 % [2]"
+    assert _cells(tables.text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2].startswith("50 %")
+    own = {**run("source_only_b", "b"), "role": "source_only"}
+    (pair,) = grouped([run("source_only", "a"), own, run("lisa_b", "b"), run("lisa_c", "c")])
+    found = {method.name: reference(pair, method, "source_only") for method in pair.methods}
+    assert found["lisa_b"] is not None and found["lisa_b"].name == "source_only_b" and found["lisa_c"] is None
 
 
 def test_no_gap_between_unlike_test_sets() -> None:
@@ -403,6 +407,19 @@ def test_the_card_tells_of_pairs_with_scores() -> None:
     unscored = [one for name in ("a", "b") for one in met({"source_only": None, "recipe": None}, target=name)]
     pairs = grouped([*met({"source_only": 0.4, "lisa": 0.5}), *unscored])
     assert verdict_card(pairs, compare(pairs)).sentence.startswith("lisa is 10.0 points")
+
+
+def test_a_mean_over_pairs_says_how_many_have_both() -> None:
+    """Of three pairs one has no source_only, and one alone an in_domain."""
+    levels = {"a": {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}, "b": {"source_only": 0.4, "lisa": 0.6}}
+    pairs = grouped([one for name, own in {**levels, "c": {"lisa": 0.9}}.items() for one in met(own, target=name)])
+    statistics = compare(pairs)
+    card = verdict_card(pairs, statistics)
+    assert (
+        "lisa is 15.0 points (no interval) above source_only on the target, in the mean over 2 pairs;" in card.sentence
+    )
+    assert {name: text for name, text, _ in card.items}["Gap closed"] == "25 % (of 1 pair)"
+    assert significance(pairs, statistics).blocks[1].rows[0][:2] == ["lisa", "2"]
 
 
 def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
