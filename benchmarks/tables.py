@@ -101,7 +101,7 @@ def claims(results: Path, words: Sequence[str]) -> str:
                           ", ".join(commits)])  # fmt: skip
     header = [
         "claim",
-        "F1",
+        "score",
         "points (95 %)",
         "interval over",
         "pairs × seeds",
