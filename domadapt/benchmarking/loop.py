@@ -85,7 +85,8 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
     not_common = ("experiment=", "benchmark.", "seed=")
     common = [lengthen(o) for o in overrides if not o.lstrip("+~").startswith(not_common)]  # launchers compose by Hydra
-    common += [o for o in overrides if o.lstrip("+").startswith("benchmark.pairs=")]  # cells of several share networks
+    # What a cell does with them: those of several pairs share networks, and a report reads controls in its runs.
+    common += [o for o in overrides if o.lstrip("+~").startswith(("benchmark.pairs=", "benchmark.controls"))]
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
     matrix = cfg.benchmark

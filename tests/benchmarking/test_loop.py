@@ -93,6 +93,18 @@ def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
 def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [o for o in overrides(tmp_path) if not o.startswith("source.path")]
     with pytest.raises(ValueError, match=r"data\.source\.path is not set"):
+def test_controls_of_the_command_line_are_those_of_every_cell(tmp_path: Path) -> None:
+    """A report reads them in the runs."""
+    given = [
+        "benchmark.controls={gnn: [gnn@linear]}",
+        "+benchmark.controls.mine=[gnn@linear]",
+        "~benchmark.controls.lisa",
+    ]
+    for cell in todo(overrides(tmp_path, *given)):
+        assert cell.config["benchmark"]["controls"] == {"gnn": ["gnn@linear"], "mine": ["gnn@linear"]}
+        assert compose("train", cell.overrides).benchmark == cell.config["benchmark"]  # as its launcher sees it
+
+
         run(given)
     with pytest.raises(ValueError, match=r"nowhere\.jsonl"):
         run([*given, "data.source.path=nowhere.jsonl"])
