@@ -33,6 +33,7 @@ LESS_MEMORY = {"predict": "batch_size=8", "analyze": "batch_size=4"} | dict.from
     ("adapt", "train", "benchmark"),
     "trainer.batch_size=8 trainer.target_batch_size=4, then max_length=64, then backbone.trainable=top:2",
 )
+FOUND = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
 COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
@@ -226,14 +227,14 @@ def user_error(error: BaseException, verb: str) -> str | None:
         beside = [*map(str, error.__cause__.parent_node or ())]
         return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message, beside) or message
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
-        cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
-        where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
-        return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
+        cause, (_, key, place) = error.__cause__ or error, str(error).partition("full_key: ")  # data= is made without
+        return f"{_flat(cause)} ({place}{'.' * bool(key)}_target_; {FOUND}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
-    if isinstance(error, HydraException) and (match := re.match(r"Ambiguous value for argument '(.*)'", str(error))):
+    several = r"(?:Ambiguous value for argument|Sweep parameters) '(.*)'"
+    if isinstance(error, HydraException) and (match := re.match(several, str(error))):
         hint = "One is put into quotes: \"setting='a, b'\"; a list into brackets: [a,b]"
-        return f"{match[1]}: one value or a list? {hint}"
+        return f"{match[1]}: one value or a list? {hint}" + "; a run for each: domadapt train -m" * (verb == "train")
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException | YAMLError):  # the last of a file of --config-dir
