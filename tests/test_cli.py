@@ -478,9 +478,9 @@ def test_report_takes_paths_without_a_key(command: Command) -> None:
     out, _ = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert out == "r.html\n"
     assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
-
-
     assert command("report", str(odd), "output=s.html", "formats=[csv]")[0] == "s.runs.csv\n"  # which is there
+
+
 def test_what_is_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "domadapt", "parse", "input=-", "output=out.conllu", f"paths.cache={tmp_path}/c"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path) as process:
