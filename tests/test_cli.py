@@ -155,7 +155,9 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", ""], "one argument is empty"),
         (["predict", "model=", "input=FILE"], "model=: is empty: a variable of the shell that is not set?"),
         (["adapt", "FILE", "a.txt", "model="], "model=: is empty: a variable of the shell that is not set?"),
-        (["train", "seed=1,2"], "seed=1,2: one value or a list? One is put into quotes"),
+        (["train", "seed=1,2"], "a list into brackets: [a,b]; a run for each: domadapt train -m"),
+        (["train", "seed=range(1,3)"], "seed=range(1,3): one value or a list?"),
+        (["train", "data._target_=elsewhere.corpus"], "is installed? (_target_; its file is looked for"),
         (["predict", "model=x", "text=A lens.", "column=text"], "column=text: goes with input=FILE; text= is one text"),
         (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
@@ -476,6 +478,7 @@ def test_report_takes_paths_without_a_key(command: Command) -> None:
     out, _ = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert out == "r.html\n"
     assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
+    assert command("report", str(odd), "output=s.html", "formats=[csv]")[0] == "s.runs.csv\n"  # which is there
 
 
 def test_what_is_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:

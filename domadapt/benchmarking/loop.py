@@ -34,7 +34,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
 from domadapt.utils.redact import guard_logs, redact, redacted
 from domadapt.utils.text import counted, duration
-from domadapt.utils.work import Stopped, progress
+from domadapt.utils.work import Stopped, progress, said
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
@@ -85,7 +85,8 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
     not_common = ("experiment=", "benchmark.", "seed=")
     common = [lengthen(o) for o in overrides if not o.lstrip("+~").startswith(not_common)]  # launchers compose by Hydra
-    common += [o for o in overrides if o.lstrip("+").startswith("benchmark.pairs=")]  # cells of several share networks
+    # What a cell does with them: those of several pairs share networks, and a report reads controls in its runs.
+    common += [o for o in overrides if o.lstrip("+~").startswith(("benchmark.pairs=", "benchmark.controls"))]
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
     matrix = cfg.benchmark
@@ -239,7 +240,7 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
     for cell, error in errors:  # one line for a user's error, the kind of it before any other
-        message = redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
+        message = redact(user_error(error, "train") or f"{type(error).__name__}: {said(error)}")
         failed.append(f"{cell.name} [{cell.key}]: {message}")
     return done, Stopped("\n".join(failed))
 

@@ -281,7 +281,7 @@ def analyze(cfg: Settings) -> str:
 
 
 def report(cfg: Settings) -> str:
-    """Write report.html, and what goes beside it; returns its path."""
+    """Write report.html, and what goes beside it; returns the path of the first of them."""
     given = cfg.runs if isinstance(cfg.runs, list) else [cfg.runs]
     refuse_missing(Path(path) for path in given if isinstance(path, str))
     from domadapt.reporting.report import report as run

@@ -25,7 +25,7 @@ from domadapt.config.overrides import check_utf8, config_dirs, lengthen, one_of,
 from domadapt.config.resolvers import register
 from domadapt.utils.files import FULL
 from domadapt.utils.redact import hidden
-from domadapt.utils.work import Stopped
+from domadapt.utils.work import Stopped, said
 
 # What torch says where there is no room for a tensor, on a GPU and on the CPU.
 NO_MEMORY = re.compile(r"CUDA out of memory. Tried to allocate [\d.]+ \w+|can't allocate memory: .* \d+ bytes")
@@ -33,6 +33,7 @@ LESS_MEMORY = {"predict": "batch_size=8", "analyze": "batch_size=4"} | dict.from
     ("adapt", "train", "benchmark"),
     "trainer.batch_size=8 trainer.target_batch_size=4, then max_length=64, then backbone.trainable=top:2",
 )
+FOUND = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
 COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
@@ -226,14 +227,14 @@ def user_error(error: BaseException, verb: str) -> str | None:
         beside = [*map(str, error.__cause__.parent_node or ())]
         return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message, beside) or message
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
-        cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
-        where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
-        return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
+        cause, (_, key, place) = error.__cause__ or error, str(error).partition("full_key: ")  # data= is made without
+        return f"{_flat(cause)} ({place}{'.' * bool(key)}_target_; {FOUND}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
-    if isinstance(error, HydraException) and (match := re.match(r"Ambiguous value for argument '(.*)'", str(error))):
+    several = r"(?:Ambiguous value for argument|Sweep parameters) '(.*)'"
+    if isinstance(error, HydraException) and (match := re.match(several, str(error))):
         hint = "One is put into quotes: \"setting='a, b'\"; a list into brackets: [a,b]"
-        return f"{match[1]}: one value or a list? {hint}"
+        return f"{match[1]}: one value or a list? {hint}" + "; a run for each: domadapt train -m" * (verb == "train")
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException | YAMLError):  # the last of a file of --config-dir
@@ -246,7 +247,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"
     if isinstance(error, RuntimeError) and (match := NO_MEMORY.search(str(error))):
         return f"{match[0]}; try {LESS_MEMORY.get(verb, 'fewer texts at a time')}"
-    return str(error) if isinstance(error, ours) else None
+    return said(error) if isinstance(error, ours) else None
 
 
 def _near(word: str, known: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ LEGEND = (
     "Dots are means over seeds, lines through them and shades their 95 % intervals. Every method has one colour; a "
     "control has its method's, lighter."
 )
-FORMATS = ("html", "markdown", "csv")
+FORMATS = {"html": ".html", "markdown": ".md", "csv": ".runs.csv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def report(
     audit: str | Path | None = None,
     baseline: str = "source_only",
 ) -> Path:
-    """Write a report.
+    """Write a report; returns its path, or without HTML that of the first other file.
 
     Args:
         runs: folders, or ``metrics.json`` files, of finished runs.
@@ -188,7 +188,7 @@ def report(
     chosen: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
     if not chosen or not all(isinstance(one, str | Path) and str(one) for one in chosen):
         raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
-    formats = FORMATS if formats is None else formats
+    formats = [*FORMATS] if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
@@ -210,4 +210,4 @@ def report(
         of_methods = [method_record(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
         write_csv(of_runs, output.with_suffix(".runs.csv"))
         write_csv(of_methods, output.with_suffix(".methods.csv"))
-    return output
+    return output.with_suffix(next(suffix for name, suffix in FORMATS.items() if name in formats))

@@ -7,6 +7,7 @@ import filecmp
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,11 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 
 def run_config(cfg: Any) -> RunConfig:
     """A composed ``train.yaml`` as a run that is asked for."""
-    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
+    config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
+    for name, value in (item for part in inside(config.values) if isinstance(part, dict) for item in part.items()):
+        if isinstance(value, float) and not isfinite(value):  # which would be told only when the model is saved
+            raise ValueError(f"{name}={value}: the files of a run hold no such number; set a finite one, or null")
+    return config
 
 
 def source_only(cfg: DictConfig) -> RunConfig | None:

@@ -4,8 +4,10 @@ import logging
 import os
 import signal
 import sys
+import sysconfig
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -13,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -25,6 +28,23 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
 
 class Stopped(RuntimeError):
     """Work that can't go on, said for the user; any other RuntimeError is a library's, and keeps its traceback."""
+
+
+def locate(error: Exception) -> None:
+    """Note on an error which line of a file outside of this package raised it, or called the library that did.
+
+    A note travels with the error from a worker process, which its traceback does not.
+    """
+    home, libraries = str(Path(__file__).parents[1]), (sysconfig.get_path("stdlib"), "<")
+    places = [(place.filename, place.lineno) for place in traceback.extract_tb(error.__traceback__)]
+    own = [(file, line) for file, line in places if not file.startswith((home, *libraries)) and "-packages" not in file]
+    if own and not places[-1][0].startswith(home):
+        error.add_note(f"({Path(own[-1][0]).name}:{own[-1][1]})")
+
+
+def said(error: BaseException) -> str:
+    """What an error says, and the notes on it."""
+    return " ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:

@@ -1,6 +1,7 @@
 """Benchmarks and sweeps: the plan, what is not run again, failures at the end; shared networks; every launcher."""
 
 import json
+import pickle
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hydra.core.hydra_config import HydraConfig
@@ -20,8 +22,9 @@ from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, 
 from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, cells, plan, told_apart
 from domadapt.config.compose import LESS_MEMORY, compose, settings, to_builtin, user_error
 from domadapt.config.overrides import lengthen
-from domadapt.methods.method import Method, Step
+from domadapt.methods.method import Method, Step, in_range
 from domadapt.runs.status import Busy, Status
+from domadapt.training.build import run_config
 from domadapt.training.distributed import threads_of_a_job
 from domadapt.training.module import AdaptationModule
 from tests.support import Command, corpora, edit, make_metrics, records, write_jsonl
@@ -88,6 +91,18 @@ def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
     assert [cell.config["method"] for cell in found] == names == [cell.folder.parent.name for cell in found]
     assert [compose("train", cell.overrides).method for cell in found] == names  # as its launcher sees it
     assert [cell.method for cell in found] == ["strong", "few", "plain", "gnn"]
+
+
+def test_controls_of_the_command_line_are_those_of_every_cell(tmp_path: Path) -> None:
+    """A report reads them in the runs."""
+    given = [
+        "benchmark.controls={gnn: [gnn@linear]}",
+        "+benchmark.controls.mine=[gnn@linear]",
+        "~benchmark.controls.lisa",
+    ]
+    for cell in todo(overrides(tmp_path, *given)):
+        assert cell.config["benchmark"]["controls"] == {"gnn": ["gnn@linear"], "mine": ["gnn@linear"]}
+        assert compose("train", cell.overrides).benchmark == cell.config["benchmark"]  # as its launcher sees it
 
 
 def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -529,3 +544,20 @@ def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
 
     found = portable(Local("seed=x"))
     assert (type(found), str(found)) == (ValueError, "seed=x")
+
+
+def test_an_error_that_a_strangers_file_causes_names_its_line_wherever_it_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="reshape") as theirs:
+        np.zeros(3).reshape(2)
+    with pytest.raises(ValueError, match="expected") as ours:
+        in_range("mine.share", 2, 0, 1)
+    for raised, place in ((theirs, r" \(test_loop\.py:\d+\)"), (ours, "")):
+        Status(tmp_path, "key").failed(raised.value)
+        told = user_error(pickle.loads(pickle.dumps(portable(raised.value))), "train")  # of another process
+        assert told and re.fullmatch(re.escape(str(raised.value)) + place, told)
+        assert json.loads((tmp_path / "status.json").read_text())["error"] == f"ValueError: {told}"
+
+
+def test_a_number_that_no_file_of_a_run_holds_is_refused_before_it_is_trained_with(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^most=inf: the files of a run hold no such number"):
+        run_config(compose("train", [*corpora(tmp_path), "+adaptation.mine.most=inf"]))

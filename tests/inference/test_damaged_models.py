@@ -106,6 +106,13 @@ def test_a_file_that_was_changed_on_purpose(models: Path, tmp_path: Path, comman
     assert domadapt.predict(model, [TEXT])
 
 
+def test_a_method_whose_file_is_not_found_is_no_damage(models: Path, tmp_path: Path) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    edit(model / "domadapt.json", lambda said: said["methods"].update(mine={"_target_": "elsewhere.Mine"}))
+    with pytest.raises(ValueError, match=r"No module named 'elsewhere'; its file is looked for .* on PYTHONPATH$"):
+        domadapt.load(model, trust_code=True)
+
+
 def renamed(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {f"x.{name}": tensor for name, tensor in tensors.items()}
 
