@@ -20,7 +20,7 @@ from domadapt.config.overrides import import_from, lengthen
 from domadapt.config.resolvers import register
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.redact import guard_logs
-from domadapt.utils.work import Stopped, end_with, quieter, said
+from domadapt.utils.work import Stopped, end_with, quieter, with_notes
 
 
 def objective(metrics: Metrics) -> float | None:
@@ -164,6 +164,6 @@ def portable(error: Exception) -> Exception:
         pickle.loads(pickle.dumps(error))  # made here a moment ago
     except Exception:
         kind = next(kind for kind in (ValueError, OSError, RuntimeError, Exception) if isinstance(error, kind))
-        text = said(error) if kind is ValueError else f"{type(error).__name__}: {said(error)}"
+        text = with_notes(error) if kind is ValueError else f"{type(error).__name__}: {with_notes(error)}"
         return kind(text).with_traceback(error.__traceback__)
     return error

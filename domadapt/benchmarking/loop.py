@@ -34,7 +34,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
 from domadapt.utils.redact import guard_logs, redact, redacted
 from domadapt.utils.text import counted, duration
-from domadapt.utils.work import Stopped, progress, said
+from domadapt.utils.work import Stopped, progress, with_notes
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
@@ -240,7 +240,7 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
     for cell, error in errors:  # one line for a user's error, the kind of it before any other
-        message = redact(user_error(error, "train") or f"{type(error).__name__}: {said(error)}")
+        message = redact(user_error(error, "train") or f"{type(error).__name__}: {with_notes(error)}")
         failed.append(f"{cell.name} [{cell.key}]: {message}")
     return done, Stopped("\n".join(failed))
 

@@ -25,7 +25,7 @@ from domadapt.config.overrides import check_utf8, config_dirs, lengthen, one_of,
 from domadapt.config.resolvers import register
 from domadapt.utils.files import FULL
 from domadapt.utils.redact import hidden
-from domadapt.utils.work import Stopped, said
+from domadapt.utils.work import Stopped, with_notes
 
 # What torch says where there is no room for a tensor, on a GPU and on the CPU.
 NO_MEMORY = re.compile(r"CUDA out of memory. Tried to allocate [\d.]+ \w+|can't allocate memory: .* \d+ bytes")
@@ -247,7 +247,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"
     if isinstance(error, RuntimeError) and (match := NO_MEMORY.search(str(error))):
         return f"{match[0]}; try {LESS_MEMORY.get(verb, 'fewer texts at a time')}"
-    return said(error) if isinstance(error, ours) else None
+    return with_notes(error) if isinstance(error, ours) else None
 
 
 def _near(word: str, known: Sequence[str]) -> str:

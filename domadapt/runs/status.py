@@ -17,7 +17,7 @@ from domadapt.runs.groups import AGAIN, load, read_metrics, typed
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
-from domadapt.utils.work import Stopped, locate, said
+from domadapt.utils.work import Stopped, locate, with_notes
 
 log = logging.getLogger(__name__)
 EVERY = 2.0  # seconds between two notes
@@ -144,7 +144,7 @@ class Status:
         """Leave the reason behind."""
         if isinstance(error, Exception):
             locate(error)
-            self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {said(error)}")[:2000]})
+            self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {with_notes(error)}")[:2000]})
         else:
             self._write({"stage": "stopped"})  # Ctrl-C, or a signal
 

@@ -42,7 +42,7 @@ def locate(error: Exception) -> None:
         error.add_note(f"({Path(own[-1][0]).name}:{own[-1][1]})")
 
 
-def said(error: BaseException) -> str:
+def with_notes(error: BaseException) -> str:
     """What an error says, and the notes on it."""
     return " ".join([str(error), *getattr(error, "__notes__", ())])
 
