@@ -168,6 +168,10 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
     for name, text in (("same", None), ("ours", None), ("other", "body")):
         found = my_files(source, {"path": f"{tmp_path}/{name}.csv", "text": text}, 0.3)
         assert [unlabelled.text for unlabelled in found.unlabelled.texts] == [TEXT]
+    (tmp_path / "labelled.csv").write_text("id,text,label\n1,Dull.,bad\n2,Fun.,good\n", encoding="utf-8")  # our names
+    other = {"path": f"{tmp_path}/other.csv", "text": "body", "train_path": f"{tmp_path}/labelled.csv"}
+    ceiling = my_files(source, other, 0.5, "record").ceiling
+    assert ceiling is not None and {(r.text, r.label) for r in ceiling().train} <= {("Dull.", "bad"), ("Fun.", "good")}
     with pytest.raises(DataError, match="expected a column 'review'"):
         my_files(source, {"path": f"{tmp_path}/other.csv"}, 0.3)
     (tmp_path / "spans.csv").write_text('text,spans\nGood.,"[[0, 4, ""x""]]"\n', encoding="utf-8")
