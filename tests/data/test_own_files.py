@@ -74,6 +74,7 @@ def test_what_an_annotator_did_not_accept_is_unlabelled(tmp_path: Path, answer: 
     corpus = read(write_jsonl(tmp_path / "a.jsonl", rows), domain="laptop")
     assert [(r.text, r.label, r.spans) for r in corpus.records] == [(TEXT, None, None)] * 2
     assert corpus.warnings["Prodigy's answer is reject or ignore: read without labels"] == 2
+    assert "unknown field 'answer', ignored" not in corpus.warnings
 
 
 @pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
