@@ -137,9 +137,9 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         ends = interval(mean_of([items.score], resampled_scores([items])))
         low, high = max(0.0, ends.low or 0.0), min(1.0, 1.0 if ends.high is None else ends.high)
         concerned = int(items.counts.any(axis=(1, 2)).sum())  # texts that have, or are given, one of these kinds
-        if low == high and concerned:  # drawn again, all are right again: what so few allow (Clopper & Pearson 1934)
+        if items.score in (0, 1) and concerned:  # of whatever is drawn, too: what so few allow (Clopper & Pearson 1934)
             chance = 0.025 ** (1 / concerned)
-            low, high = (chance if low == 1 else low), (1 - chance if high == 0 else high)
+            low, high = (chance, 1.0) if items.score else (0.0, 1 - chance)
         return f"  {escape_controls(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 
     yield f"  {'':20} {'F1':>5}  (95 % over texts)"
