@@ -599,6 +599,13 @@ def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) 
     assert " 0.0  (0.0 to 11.6)" in out and "(0.0 to 100.0)" not in out, out
 
 
+def test_all_right_in_few_texts_of_a_class_is_no_certainty_either() -> None:
+    """Of thirty texts drawn again, some draws have none of the class."""
+    gold = [Record(str(i), "", f"{i}", label="good" if i < 4 else "bad") for i in range(30)]
+    lines = _table(Classification(["bad", "good"]), gold, [Prediction(r.label, 0.9) for r in gold])
+    assert next(line for line in lines if line.split()[0] == "good").endswith("100.0  (39.8 to 100.0)  4 labelled")
+
+
 @pytest.mark.parametrize("backbone", ["minilm", "tiny_random"])
 def test_an_english_backbone_is_told_of_another_language(tmp_path: Path, backbone: str, caplog: Any) -> None:
     rows = [{"text": f"It is {word} {i}.", "label": word} for i in range(9) for word in ("good", "bad")]

@@ -322,8 +322,8 @@ def my_files(
         for path in _paths(group, key):
             whose = domain if group is target else path.stem if several and key == "path" else name
             columns = _columns(source, target, group)
-            if not labelled and "label" in columns:  # named for the test: raw text need not have it
-                columns["label"] = (*columns["label"], "label")
+            if group is target:  # raw text need not have the test's label, nor labelled files the raw text's columns
+                columns = {k: (*named, k) if (k == "label") != labelled else named for k, named in columns.items()}
             corpus = read(path, domain=whose, labelled=labelled, format=group.get("format"), columns=columns)
             warnings.update(corpus.warnings)
             parts.append(changed(corpus.records, changes))

@@ -238,7 +238,7 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
         fields = renamed(unfolded if file.columns else decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():
             raise file.error(line, "list of fields", ", ".join(unfolded), "a field text", files.NAMED["text"])
-        if "_input_hash" in decoded and decoded.get("answer") in UNACCEPTED:
+        if "_input_hash" in decoded and (fields.pop("answer", None) or decoded.get("answer")) in UNACCEPTED:
             file.warnings["Prodigy's answer is reject or ignore: read without labels"] += 1
             fields = {name: value for name, value in fields.items() if name not in files.SPANS}
         decoded = canonical(fields, file.generated_id(number))

@@ -74,6 +74,7 @@ def test_what_an_annotator_did_not_accept_is_unlabelled(tmp_path: Path, answer: 
     corpus = read(write_jsonl(tmp_path / "a.jsonl", rows), domain="laptop")
     assert [(r.text, r.label, r.spans) for r in corpus.records] == [(TEXT, None, None)] * 2
     assert corpus.warnings["Prodigy's answer is reject or ignore: read without labels"] == 2
+    assert "unknown field 'answer', ignored" not in corpus.warnings
 
 
 @pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
@@ -168,6 +169,10 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
     for name, text in (("same", None), ("ours", None), ("other", "body")):
         found = my_files(source, {"path": f"{tmp_path}/{name}.csv", "text": text}, 0.3)
         assert [unlabelled.text for unlabelled in found.unlabelled.texts] == [TEXT]
+    (tmp_path / "labelled.csv").write_text("id,text,label\n1,Dull.,bad\n2,Fun.,good\n", encoding="utf-8")  # our names
+    other = {"path": f"{tmp_path}/other.csv", "text": "body", "train_path": f"{tmp_path}/labelled.csv"}
+    ceiling = my_files(source, other, 0.5, "record").ceiling
+    assert ceiling is not None and {(r.text, r.label) for r in ceiling().train} <= {("Dull.", "bad"), ("Fun.", "good")}
     with pytest.raises(DataError, match="expected a column 'review'"):
         my_files(source, {"path": f"{tmp_path}/other.csv"}, 0.3)
     (tmp_path / "spans.csv").write_text('text,spans\nGood.,"[[0, 4, ""x""]]"\n', encoding="utf-8")
