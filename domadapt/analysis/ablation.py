@@ -70,8 +70,8 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
     how, size = (task.headline, getattr(task, "average", "present"), subject.seed), len(task.labels)
-    found = {switch: counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
-    drawn = {switch: resampled(kinds, *how) for switch, kinds in found.items()}
+    kind_counts = {switch: counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
+    drawn = {switch: resampled(kinds, *how) for switch, kinds in kind_counts.items()}
     on = drawn.pop(None)
     effects: dict[Switch, Effect] = {}
     for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
@@ -135,4 +135,4 @@ def resampled(kinds: dict[str, KindCounts], name: str, average: str, seed: int) 
     random, chances = np.random.default_rng(seed), np.full(size, 1 / max(size, 1))
     often = random.multinomial(size, chances, RESAMPLES) if size else np.zeros((RESAMPLES, 0))
     weights = np.concatenate([np.ones((1, size)), often])
-    return headline(np.stack([one.sums(weights) for one in kinds.values()]), name, average)
+    return headline(np.stack([kind.sums(weights) for kind in kinds.values()]), name, average)

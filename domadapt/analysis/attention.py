@@ -37,9 +37,9 @@ def read_attention(session: Session, layer: int | None, text: str, parse: Parse)
     encoder, trees = session.encoder, [parse] if session.parses_at_prediction else None
     [example], _ = encode([text], [parse.words], encoder.tokenizer, session.max_length, trees)
     at = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
-    with torch.no_grad(), recorded(encoder, [at]) as kept:
+    with torch.no_grad(), recorded(encoder, [at]) as weights:
         encoder(session.collator([example]))
-    maps = by_words(kept[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
+    maps = by_words(weights[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
     head = most_syntactic(maps, parse)
     return Attention(at, head, maps[head])
 
@@ -50,27 +50,27 @@ def syntax_layer(model: Path) -> int | None:
     for config in read_description(model).left_behind.values():
         heads = config.get("heads")
         trained += heads if isinstance(heads, list) else [config]
-    layers = [one.get("layer") for one in trained if isinstance(one, dict)]
+    layers = [entry.get("layer") for entry in trained if isinstance(entry, dict)]
     return max((layer for layer in layers if isinstance(layer, int) and layer >= 0), default=None)
 
 
 @contextmanager
 def recorded(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
     """Within it, weights of these layers of an encoder are kept, in their order; whoever reads them clears the list."""
-    kept: list[Any] = []
+    layer_weights: list[Any] = []
 
     def keep(call: Any) -> Any:
         # Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
         # weights, (batch, heads, pieces, pieces): of stock attention and of any injection's hook alike.
         identity = torch.eye(call.key.shape[2], dtype=call.value.dtype, device=call.value.device)
         weights = call.inner(value=identity.expand(*call.key.shape[:3], -1), dropout=0.0)
-        kept.append(weights.transpose(1, 2))
+        layer_weights.append(weights.transpose(1, 2))
         return call.inner()
 
     with ExitStack() as stack:
         for layer in layers:
             stack.enter_context(encoder.hooked(layer, keep))
-        yield kept
+        yield layer_weights
 
 
 def by_words(pieces: Maps, piece_words: Places, words: int) -> Maps:
@@ -202,8 +202,8 @@ def read_heads(subject: Subject) -> tuple[Relation, ...]:
         for example, maps in stream(subject, given.examples, f"{side} attention"):
             assert example.parse is not None
             piece_words, read = example.alignment.piece_words(), example.alignment.word_first_pieces() >= 0
-            for model, one in zip(MODELS, maps, strict=True):
-                tallies[model][side].add(by_words(one, piece_words, len(example.words)), example.parse, read)
+            for model, model_maps in zip(MODELS, maps, strict=True):
+                tallies[model][side].add(by_words(model_maps, piece_words, len(example.words)), example.parse, read)
     return heads_of(tallies, len(subject.after.encoder.attention_layers()))
 
 
@@ -216,10 +216,10 @@ def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tu
         lists = [stack.enter_context(recorded(encoder, range(layers))) for encoder, layers in encoders]
         for batch in progress(loader, title, len(loader), "batch"):
             both: list[Maps] = []
-            for session, kept in zip(sessions, lists, strict=True):
-                kept.clear()
+            for session, weights in zip(sessions, lists, strict=True):
+                weights.clear()
                 session.encoder(batch.to(session.device))
-                both.append(torch.cat(kept, dim=1).float().cpu().numpy())
+                both.append(torch.cat(weights, dim=1).float().cpu().numpy())
             if both[0].shape != both[1].shape:
                 raise ValueError(f"model={subject.name}: has {both[1].shape[1]} heads, {subject.backbone} has "
                                  f"{both[0].shape[1]}: the two can't be compared head by head")  # fmt: skip

@@ -41,7 +41,7 @@ class KindCounts:
     def sums(self, weights: Array) -> Array:
         """(..., 3) true positives, false ones and misses over all texts, each as often as (..., texts) weights say."""
         each = self.right, self.predicted - self.right, self.there - self.right
-        return np.stack([weights @ one for one in each], axis=-1)
+        return np.stack([weights @ count for count in each], axis=-1)
 
 
 def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, KindCounts]:
@@ -105,7 +105,7 @@ def headline(sums: Array, name: str, average: str) -> Array:
 
 def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
     """The headline and F1 of every kind, from kind → (3,) sums."""
-    each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
+    each = {f"{kind}_f1": float(f1(total[None])) for kind, total in sums.items()}
     average_of = {name: float(headline(np.stack([*sums.values()]), name, average))}
     return average_of | each | average_of  # as a task's scores are
 
@@ -156,8 +156,8 @@ def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
     count = np.bincount(place, minlength=bins)
     sums = np.bincount(place, confidence, bins), np.bincount(place, right, bins)
     shares = [(round(sure / n, 6), round(hits / n, 6), int(n)) for sure, hits, n in zip(*sums, count, strict=True) if n]
-    found = [dict(zip(("confidence", "accuracy", "count"), one, strict=True)) for one in shares]
-    return {"error": round(float(np.abs(sums[0] - sums[1]).sum() / len(right)), 6), "bins": found}
+    filled_bins = [dict(zip(("confidence", "accuracy", "count"), row, strict=True)) for row in shares]
+    return {"error": round(float(np.abs(sums[0] - sums[1]).sum() / len(right)), 6), "bins": filled_bins}
 
 
 def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str, Any]:
@@ -257,6 +257,6 @@ def by_confidence(
     calibrated probabilities expect them; (texts,) weights of dev and target say how often each text counts.
     """
     often = weights[0], *weights
-    sums = [{kind: one.sums(own) for kind, one in side.items()} for side, own in zip(kinds, often, strict=True)]
+    sums = [{kind: one.sums(weight) for kind, one in side.items()} for side, weight in zip(kinds, often, strict=True)]
     true, before, after = (scores(one, name, average) for one in sums)
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}

@@ -60,7 +60,7 @@ def score(predicted: Iterable[tuple[Array, Array]], trees: Sequence[Tree]) -> Tr
         arcs += int(true[np.ix_(counted, counted)].sum()) // 2
         if (tree.depths[counted] == 0).any():
             roots.append(bool(tree.depths[counted[deep[counted].argmin()]] == 0))
-    whole = [_mean(map(_mean, found.values())) for found in (distance, depth)]
+    whole = [_mean(map(_mean, by_size.values())) for by_size in (distance, depth)]
     return TreeScores(right / arcs if arcs else float("nan"), whole[0], _mean(roots), whole[1], len(trees))
 
 
@@ -112,8 +112,8 @@ class Probe:
 
     def score(self, states: States, trees: Sequence[Tree]) -> TreeScores:
         """What is found in states (n, width) of trees that it has not learnt from, one at a time: nothing is padded."""
-        found = ((self.distances(one).double().numpy(), self.depths(one).double().numpy()) for one in states)
-        return score(found, trees)
+        predicted = ((self.distances(state).double().numpy(), self.depths(state).double().numpy()) for state in states)
+        return score(predicted, trees)
 
 
 def squared_distances(points: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def _padded(chosen: NDArray[np.int64], states: States, trees: Sequence[Tree], sc
     """States (batch, n, width), distances (batch, n, n), depths (batch, n), and which words there are (batch, n)."""
     most = max(len(trees[i].words) for i in chosen)
     points = torch.zeros(len(chosen), most, states[0].shape[1])
-    distances, depths, real = (torch.zeros(len(chosen), most, *more) for more in ((most,), (), ()))
+    distances, depths, real = (torch.zeros(len(chosen), most, *shape) for shape in ((most,), (), ()))
     for row, i in enumerate(chosen):
         size = len(trees[i].words)
         points[row, :size] = states[i] * scale
@@ -182,27 +182,27 @@ def structural_probe(subject: Subject) -> StructuralProbe:
     """Train probes on the source's parses, one for each layer of both models, and try them on both domains."""
     if subject.unreadable:
         return StructuralProbe(reason=subject.unreadable)
-    here, there = (_sentences(side.examples) for side in (subject.source, subject.target))
-    held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in here], dtype=bool)
-    learnt, home = ([tree for (_, tree), chosen in zip(here, mask) if chosen] for mask in (~held_out, held_out))
-    away = [tree for _, tree in there]
+    source, target = (_sentences(side.examples) for side in (subject.source, subject.target))
+    held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in source], dtype=bool)
+    learnt, home = ([tree for (_, tree), chosen in zip(source, mask) if chosen] for mask in (~held_out, held_out))
+    away = [tree for _, tree in target]
     if min(len(learnt), len(home), len(away)) < FEWEST:
         return StructuralProbe(
             reason=f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held "
             f"out and {len(away)} of the target are too few for structural probes; {FEWEST} of each are needed"
         )
     rank, names = min(RANK, subject.before.encoder.width), tuple[str, ...]()
-    found: dict[str, dict[str, tuple[TreeScores, ...]]] = {}
+    scores: dict[str, dict[str, tuple[TreeScores, ...]]] = {}
     for model, session in subject.models().items():
         probes, at_home = [], []
-        for layer in _states(session, here, subject.batch_size, f"{model}, source"):
+        for layer in _states(session, source, subject.batch_size, f"{model}, source"):
             probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
             at_home.append(probes[-1].score(_picked(layer, held_out), home))
-        layers, names = _states(session, there, subject.batch_size, f"{model}, target"), layer_names(len(probes))
-        both = zip(probes, layers, strict=True)
-        abroad = tuple(probe.score([one.float() for one in layer], away) for probe, layer in both)
-        found[model] = {"source": tuple(at_home), "target": abroad}
-    return StructuralProbe(len(learnt), rank, names, found, {"source": linear(home), "target": linear(away)})
+        layers, names = _states(session, target, subject.batch_size, f"{model}, target"), layer_names(len(probes))
+        pairs = zip(probes, layers, strict=True)
+        abroad = tuple(probe.score([states.float() for states in layer], away) for probe, layer in pairs)
+        scores[model] = {"source": tuple(at_home), "target": abroad}
+    return StructuralProbe(len(learnt), rank, names, scores, {"source": linear(home), "target": linear(away)})
 
 
 def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
@@ -213,10 +213,10 @@ def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
     """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST`."""
     parsed = [(example, example.parse) for example in examples if example.parse is not None]
     every = [(example, tree) for example, parse in parsed for tree in trees(parse, SHORTEST, LONGEST)]
-    found = [(one, tree) for one, tree in every if (one.alignment.word_first_pieces()[tree.words] >= 0).all()]
-    if len(found) > MOST:  # evenly from all texts
-        found = [found[i] for i in np.linspace(0, len(found) - 1, MOST).astype(int)]
-    return found
+    sentences = [(text, tree) for text, tree in every if (text.alignment.word_first_pieces()[tree.words] >= 0).all()]
+    if len(sentences) > MOST:  # evenly from all texts
+        sentences = [sentences[i] for i in np.linspace(0, len(sentences) - 1, MOST).astype(int)]
+    return sentences
 
 
 def _states(session: Session, sentences: Sequence[tuple[Example, Tree]], size: int, title: str) -> list[list[Tensor]]:
@@ -225,12 +225,12 @@ def _states(session: Session, sentences: Sequence[tuple[Example, Tree]], size: i
     for place, (example, _) in enumerate(sentences):
         places.setdefault(example.index, []).append(place)
     texts = {example.index: example for example, _ in sentences}
-    found: list[list[Tensor]] = []
+    by_layer: list[list[Tensor]] = []
     for batch, layers in every_layer(session, [*texts.values()], size, title):
-        found = found or [[torch.empty(0)] * len(sentences) for _ in layers]
-        for layer, states in zip(found, layers, strict=True):
+        by_layer = by_layer or [[torch.empty(0)] * len(sentences) for _ in layers]
+        for layer, states in zip(by_layer, layers, strict=True):
             by_text = batch.word_states(states).split(batch.words.tolist())
             for text, words in zip(batch.index.tolist(), by_text, strict=True):
                 for place in places[text]:
                     layer[place] = words[torch.from_numpy(sentences[place][1].words)].cpu().half()
-    return found
+    return by_layer

@@ -53,7 +53,7 @@ class Compared:
 def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> Compared | None:
     """Compare what texts of two domains hold, given each text's items; None where one of them holds nothing."""
     first, second, other = (
-        Counter(chain.from_iterable(one.elements() for one in texts)) for texts in (source[::2], source[1::2], target)
+        Counter(chain.from_iterable(text.elements() for text in texts)) for texts in (source[::2], source[1::2], target)
     )
     every = first + second
     if not every or not other:
@@ -72,8 +72,8 @@ def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
     """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own."""
     items = sorted(one.keys() | other.keys())
     shares = np.array([[count[item] / count.total() for item in items] for count in (one, other)])
-    mixed, *own = entropy([shares.mean(0), *shares], base=2, axis=1)
-    return min(1.0, max(0.0, float(mixed - sum(own) / 2)))  # rounded, the least may fall below 0
+    mixed, *entropies = entropy([shares.mean(0), *shares], base=2, axis=1)
+    return min(1.0, max(0.0, float(mixed - sum(entropies) / 2)))  # rounded, the least may fall below 0
 
 
 def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) -> float | None:
@@ -137,7 +137,7 @@ def domain_shift(subject: Subject) -> DomainShift:
     kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
     for kind in kinds:
         items[f"{kind} terms"] = [[Counter(terms_of(record, kind)) for record in side.labelled] for side in sides]
-    compared = {name: one for name, both in items.items() if (one := compare(*both)) is not None}
+    compared = {name: comparison for name, counts in items.items() if (comparison := compare(*counts)) is not None}
     source, target = ([len(words(example.text)) for example in side.examples] for side in sides)
     lengths = None
     if source and target:
@@ -170,18 +170,18 @@ def _distances(subject: Subject) -> dict[str, tuple[float, ...]]:
     for model, session in subject.models().items():
         sides, size = subject.sides().items(), subject.batch_size
         source, target = (text_states(session, side.examples, size, f"{model}, {name}") for name, side in sides)
-        found = [proxy_a_distance(a, b, subject.seed) for a, b in zip(source, target)]
-        result[model] = tuple(value for value in found if value is not None)
+        distances = [proxy_a_distance(a, b, subject.seed) for a, b in zip(source, target)]
+        result[model] = tuple(value for value in distances if value is not None)
     return result if all(result.values()) else {}
 
 
 def text_states(session: Session, examples: Sequence[Example], size: int, title: str) -> list[NDArray[np.float32]]:
     """By layer (texts, width), the mean of each text's pieces."""
-    order, found = list[int](), list[list[torch.Tensor]]()
+    order, by_layer = list[int](), list[list[torch.Tensor]]()
     for batch, layers in every_layer(session, examples, size, title):
         order += batch.index.tolist()
-        found = found or [[] for _ in layers]
-        for layer, states in zip(found, layers, strict=True):
+        by_layer = by_layer or [[] for _ in layers]
+        for layer, states in zip(by_layer, layers, strict=True):
             layer.append(batch.text_states(states).cpu())
     back = np.argsort(order)
-    return [torch.cat(layer).numpy()[back] for layer in found]
+    return [torch.cat(layer).numpy()[back] for layer in by_layer]

@@ -109,8 +109,8 @@ def subject(
             count = len(fresh) + len(rest)
             raise ValueError(f"data: none of the {count} labelled records of {domain} has {wanted}, {fix}")
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
-        some = sampled(task.usable(tuple(known), Counter()), scored_texts, seed)
-        scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
+        chosen = sampled(task.usable(tuple(known), Counter()), scored_texts, seed)
+        scored = after.examples(chosen, f"{domain} scored", after.parses_at_prediction, True) if chosen else []
         return Side(domain, examples, (*known, *others), tuple(scored))
 
     source = made(domains.source, (*unseen, *seen), unseen, seen)

@@ -63,8 +63,8 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     if not fast:
         checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(one_text, parts, seed)]
         checks += [partial(gap, parts, seed)]
-    found = (finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
-    findings = ordered([*blank, *found])
+    unordered = (finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
+    findings = ordered([*blank, *unordered])
     sizes = {part.name: len(part.records) for part in parts.texts}
     surfaces = {part.name: surface(part) for part in parts.texts}
     mended = {shortened(what, 200): count for what, count in sorted(domains.warnings.items())}
@@ -84,8 +84,8 @@ def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
             findings.append(part.finding("labels", "warning", len(blank), "have no label, and are left out", where))
             lacking |= {(part.name, record.id) for record in blank}
 
-    def kept(some: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(replace(p, records=tuple(r for r in p.records if (p.name, r.id) not in lacking)) for p in some)
+    def kept(group: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(replace(p, records=tuple(r for r in p.records if (p.name, r.id) not in lacking)) for p in group)
 
     if not lacking:
         return parts, []
@@ -111,9 +111,9 @@ def text_audit(result: Audit, width: int = 110) -> str:
         lines.append(f"  {name:<19}{counted(texts, 'text')}{written}")
     numbered = [*enumerate(result.findings, start=1)]
     for severity, title in TITLES.items():
-        found = [(number, f) for number, f in numbered if f.severity == severity]
-        lines += ["", f"{title} ({len(found)})"] if found else []
-        for number, f in found:
+        matching = [(number, f) for number, f in numbered if f.severity == severity]
+        lines += ["", f"{title} ({len(matching)})"] if matching else []
+        for number, f in matching:
             lines += wrap(f"{number}. [{f.kind}] {f.text}", width, initial_indent="  ", subsequent_indent="     ")
             lines += [f"       · {example}" for example in f.examples]
     if result.mended:
@@ -136,10 +136,10 @@ def read_audit(path: Path | str) -> Audit:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}, expected {FORMAT}")
-        found = TypeAdapter(Audit).validate_python(content)
-        if odd := {finding.severity for finding in found.findings}.difference(SEVERITIES):
-            raise ValueError(f"severity {min(odd)!r}, expected one of {', '.join(SEVERITIES)}")
-        return found
+        result = TypeAdapter(Audit).validate_python(content)
+        if unknown := {finding.severity for finding in result.findings}.difference(SEVERITIES):
+            raise ValueError(f"severity {min(unknown)!r}, expected one of {', '.join(SEVERITIES)}")
+        return result
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}; write one: `domadapt audit data=... output=audit.json`") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -24,14 +24,14 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
     """Exact duplicates across every two parts, within every part, and within each domain's labelled texts."""
     for counted, others in pairs(parts):
         keys, texts = set(others.keys), {record.text for record in others.records}
-        found = [i for i, key in enumerate(counted.keys) if key in keys]
-        if found:
-            same = sum(counted.records[i].text in texts for i in found)
-            long = sorted(found, key=lambda i: (-min(len(counted.keys[i]), 80), i))[:EXAMPLES]  # short ones are chance
-            grade, why = graded(counted, others, len(found))
+        copies = [i for i, key in enumerate(counted.keys) if key in keys]
+        if copies:
+            same = sum(counted.records[i].text in texts for i in copies)
+            long = sorted(copies, key=lambda i: (-min(len(counted.keys[i]), 80), i))[:EXAMPLES]  # short ones are chance
+            grade, why = graded(counted, others, len(copies))
             text = f"stand in the {others.name} too ({same} letter by letter): {why}"
             examples = [shortened(counted.records[i].text) for i in long]
-            yield counted.finding("duplicates", grade, len(found), text, examples, verbatim=same)
+            yield counted.finding("duplicates", grade, len(copies), text, examples, verbatim=same)
     several = [side for side, labelled in parts.labelled.items() if len(labelled) > 1]
     every = [Part(f"labelled parts of {parts.domains[side]}", tuple(parts.records(side))) for side in several]
     for part in (*parts.texts, *every):
@@ -88,24 +88,24 @@ def near_duplicates(parts: Parts) -> Iterator[Finding]:
         near[keys[second]].add(keys[first])
     for counted, others in (*pairs(parts), *((part, part) for part in parts.texts)):
         across, there = counted is not others, set(others.keys)
-        found = [i for i, k in enumerate(counted.keys) if k in near and near[k] & there and not (across and k in there)]
-        if found:
+        alike = [i for i, k in enumerate(counted.keys) if k in near and near[k] & there and not (across and k in there)]
+        if alike:
             grade, text = "note", f"have a near duplicate in it (Jaccard {SIMILAR} or more)"
             if across:
-                grade, why = graded(counted, others, len(found), exact=False)
+                grade, why = graded(counted, others, len(alike), exact=False)
                 text = f"have a near duplicate in the {others.name} and no exact one (Jaccard {SIMILAR} or more): {why}"
-            examples = _side_by_side(counted, found, others, near)
-            yield counted.finding("near duplicates", grade, len(found), text, examples)
+            examples = _side_by_side(counted, alike, others, near)
+            yield counted.finding("near duplicates", grade, len(alike), text, examples)
     long = sum(len(key.encode()) > LONGEST for key in keys)
     if long:
         text = f"{long} texts are longer than {LONGEST} bytes and were compared by their beginning alone."
         yield Finding("near duplicates", "note", 0.0, text, {"texts": long})
 
 
-def _side_by_side(counted: Part, found: list[int], others: Part, near: dict[str, set[str]]) -> list[str]:
+def _side_by_side(counted: Part, indices: list[int], others: Part, near: dict[str, set[str]]) -> list[str]:
     where = {key: i for i, key in reversed(list(enumerate(others.keys)))}
     examples, seen = list[str](), set[str]()
-    for i in found:
+    for i in indices:
         other = min(near[counted.keys[i]] & where.keys(), key=lambda key: where[key])
         if other not in seen:  # the same two the other way round say nothing new
             examples.append(f"{shortened(counted.records[i].text)} ≈ {shortened(others.records[where[other]].text)}")
@@ -128,20 +128,20 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
         wanted = [g for g in groups.values() if len(g) > 1 and {side for side, _ in g} == {*sides}]
         for what in ("labels", "spans"):
             known = [[(side, r) for side, r in group if annotated(r, what) is not None] for group in wanted]
-            found = [[r for _, r in group] for group in known if disagree(group, what, sides)]
-            if not found:
+            differing = [[r for _, r in group] for group in known if disagree(group, what, sides)]
+            if not differing:
                 continue
-            texts, total = sum(map(len, found)), sum(map(len, groups.values()))
+            texts, total = sum(map(len, differing)), sum(map(len, groups.values()))
             share = texts / total
             grade = "severe" if share >= LUCK and name == "target" else "warning" if share >= OFTEN else "note"
             remedy = REMEDIES.get(name, "the two domains are annotated by different rules, or without care")
             repeated = sum(len(group) > 1 for group in known)
             text = (
-                f"Of {repeated} texts that are labelled more than once in the {name}, {len(found)} carry different "
+                f"Of {repeated} texts that are labelled more than once in the {name}, {len(differing)} carry different "
                 f"{what} ({texts} of {total} records, {percent(share)}): {remedy}."
             )
-            numbers = {"conflicting": len(found), "repeated": repeated, "records": texts, "of": total}
-            examples = tuple(_difference(group, what) for group in found[:EXAMPLES])
+            numbers = {"conflicting": len(differing), "repeated": repeated, "records": texts, "of": total}
+            examples = tuple(_difference(group, what) for group in differing[:EXAMPLES])
             yield Finding("conflicts", grade, share, text, numbers, examples)
 
 
@@ -156,7 +156,7 @@ def annotated(record: Record, what: str) -> Any:
     if what == "labels" or record.spans is None:
         return record.label if what == "labels" else None
     parts = [(s.type, record.text[: s.start], record.text[s.start : s.end]) for s in record.spans]
-    return frozenset((kind, len(letters(before)), letters(own)) for kind, before, own in parts)
+    return frozenset((kind, len(letters(before)), letters(covered)) for kind, before, covered in parts)
 
 
 def spelling(parts: Parts) -> Iterator[Finding]:

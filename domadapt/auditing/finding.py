@@ -103,8 +103,8 @@ def gather(domains: Domains) -> Parts:
         train_records, dev_records, *_ = domains.ceiling()
         tested = {(record.id, record.text) for record in test}  # some corpora are so small that the ceiling splits it
         train = [r for r in (*train_records, *dev_records) if (r.id, r.text) not in tested]
-    own = domains.source_records if domains.target_records else domains.source_train
-    source = _filled({TRAIN: own, DEV: domains.source_dev, SOURCE_TEST: domains.source_test})
+    source_records = domains.source_records if domains.target_records else domains.source_train
+    source = _filled({TRAIN: source_records, DEV: domains.source_dev, SOURCE_TEST: domains.source_test})
     # Research corpora give the same texts twice: without labels to adapt with, with labels for the ceiling.
     known = {record.text for record in unlabelled}
     apart = [record for record in train if record.text not in known]

@@ -26,7 +26,7 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     each other, devices and laptops 42 % (Klein et al. 2022).
     """
     texts = [[text for part in parts.texts if part.side == side for text in part.words] for side in SIDES]
-    source, target = (Counter(word for text in some for word in text) for some in texts)
+    source, target = (Counter(word for text in domain_texts for word in text) for domain_texts in texts)
     here, there = parts.domains.values()
     if not source or not target:
         return
@@ -173,8 +173,8 @@ def _lengths(parts: Parts) -> Iterator[Finding]:
         middle = [int(np.median(length)) for length in lengths]
         least = SMALL_DELTA if a.side == b.side else MEDIUM_DELTA
         grade = "warning" if p < SURE and abs(effect) >= least else "note"
-        both = f"{middle[0]} in the {a.name}, {middle[1]} in the {b.name}"
-        text = f"Words per text, median: {both} (Cliff's delta {effect:+.2f}, p {_p(p)})."
+        medians = f"{middle[0]} in the {a.name}, {middle[1]} in the {b.name}"
+        text = f"Words per text, median: {medians} (Cliff's delta {effect:+.2f}, p {_p(p)})."
         numbers = {"first": middle[0], "second": middle[1], "cliffs_delta": effect, "p": p}
         yield Finding("length shift", grade, abs(effect), text, numbers)
 
@@ -213,9 +213,9 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     at_home = _predicted(texts, labels, cross_val_predict(model, x, labels, cv=folds)).score
     across = model.fit(x, labels).predict(bag.transform(target_texts))
     in_domain = cross_val_predict(model, bag.fit_transform(target_texts), target_labels, cv=folds)
-    both = [_predicted(target_texts, target_labels, found) for found in (across, in_domain)]
-    reached, ceiling = (items.score for items in both)
-    from_source, from_target = resampled_scores(both).T
+    counts = [_predicted(target_texts, target_labels, predicted) for predicted in (across, in_domain)]
+    reached, ceiling = (items.score for items in counts)
+    from_source, from_target = resampled_scores(counts).T
     low, high = map(float, np.percentile(from_target - from_source, [2.5, 97.5]))
     few = low <= 0 and len(target_texts) * (FOLDS - 1) / FOLDS < len(texts) / 2
     none = low <= 0 and not few
@@ -233,8 +233,10 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     yield Finding("gap", grade, weight, text, numbers | {"source": at_home})
 
 
-def _predicted(texts: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> ItemCounts:
-    answers = [Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in found)))]
+def _predicted(texts: Sequence[str], gold: Sequence[str], predicted: Sequence[str]) -> ItemCounts:
+    answers = [
+        Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in predicted)))
+    ]
     return counted(answers, sorted({*gold}), "present")
 
 

@@ -50,7 +50,7 @@ def preparation(parts: Parts) -> Iterator[Finding]:
     """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
     known = [(part, surface(part)) for part in parts.texts if len(part.records) >= FEW]
     for what, (verb, learnt, setting) in PREPARED.items():
-        shares = [(part, found[what]) for part, found in known if what == "cased" or found["judged"] >= FEW]
+        shares = [(part, measured[what]) for part, measured in known if what == "cased" or measured["judged"] >= FEW]
         apart = [(a, x, b, y) for (a, x), (b, y) in combinations(shares, 2) if abs(x - y) >= APART]
         across = sorted((pair for pair in apart if pair[0].side != pair[2].side), key=lambda p: -abs(p[1] - p[3]))
         for a, x, b, y in (*(pair for pair in apart if pair[0].side == pair[2].side), *across[:1]):
@@ -58,8 +58,8 @@ def preparation(parts: Parts) -> Iterator[Finding]:
             if a.side == b.side:
                 where = f"Two parts of {parts.domains[a.side]}"
                 remedy = f"a domain classifier learns {learnt}, not the domain: set {setting}, or take other texts"
-            both = f"{percent(x)} of the texts of the {a.name} {verb}, {percent(y)} of the {b.name}"
-            text = f"{where} are prepared in two ways: {both}; {remedy}."
+            figures = f"{percent(x)} of the texts of the {a.name} {verb}, {percent(y)} of the {b.name}"
+            text = f"{where} are prepared in two ways: {figures}; {remedy}."
             grade = "severe" if a.side == b.side else "warning"
             few = [(part.name, record) for part in (a, b) for record in part.records[: EXAMPLES - 1]]
             examples = tuple(f"{name}: {shortened(record.text)}" for name, record in few)
@@ -101,11 +101,11 @@ def encoding(parts: Parts) -> Iterator[Finding]:
     """Damaged texts of each part, by kind of damage."""
     for kind, (has, remedy) in DAMAGE.items():
         for part in parts.texts:
-            found = [record.text for record in part.records if has(record.text)]
-            if found:
-                grade = "warning" if len(found) / len(part.records) >= OFTEN else "note"
-                examples = [shortened(_around(text, has)) for text in found[:EXAMPLES]]
-                yield part.finding("encoding", grade, len(found), f"hold {kind}: {remedy}", examples)
+            damaged = [record.text for record in part.records if has(record.text)]
+            if damaged:
+                grade = "warning" if len(damaged) / len(part.records) >= OFTEN else "note"
+                examples = [shortened(_around(text, has)) for text in damaged[:EXAMPLES]]
+                yield part.finding("encoding", grade, len(damaged), f"hold {kind}: {remedy}", examples)
 
 
 def _around(text: str, has: Callable[[str], Any], width: int = 60) -> str:
@@ -189,8 +189,8 @@ def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
 
 def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
     auc, accuracy, features = separation(first, second, seed)
-    plain, others = ([without_tokenisation(text.lower()) for text in side] for side in (first, second))
-    undone = separation(plain, others, seed)[0]
+    bare_first, bare_second = ([without_tokenisation(text.lower()) for text in side] for side in (first, second))
+    undone = separation(bare_first, bare_second, seed)[0]
     explained = min(max((auc - undone) / max(auc - 0.5, 1e-9), 0.0), 1.0)
     severity = "warning" if auc >= (ALIKE if a.side == b.side else SEPARATE) else "note"
     if a.side == b.side and auc >= SEPARATE:
@@ -206,8 +206,8 @@ def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int)
         f"it is {undone:.3f}{share}." + (advice if severity != "note" else ""),
         {"auc": auc, "accuracy": accuracy, "undone auc": undone, "explained": explained},
         tuple(
-            f"{part.name}: {' '.join(f'‹{shortened(feature, 20)}›' for feature in some) or 'none'}"
-            for part, some in zip((a, b), features, strict=True)
+            f"{part.name}: {' '.join(f'‹{shortened(feature, 20)}›' for feature in part_features) or 'none'}"
+            for part, part_features in zip((a, b), features, strict=True)
         ),
     )
 

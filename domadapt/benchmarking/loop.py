@@ -116,11 +116,11 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
         regret = "trainer.regret=true"  # the report has a table of it
         given = _overrides("benchmark.pairs", [pair] if isinstance(pair, str) else [] if pair is None else pair)
         added = _overrides(f"benchmark.methods.{method}", methods[method])
-        own = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
-        config = compose("train", [*own, f"seed={matrix['seeds'][0]}"])
-        composed.append((str(method), *_called(str(method), own, to_builtin(config))))
-    every = [(seed, *one) for seed in matrix["seeds"] for one in composed]  # stopped early, it has some of each
-    return one_each([PlannedCell(m, s, (*own, f"seed={s}"), config | {"seed": s}) for s, m, own, config in every])
+        words = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
+        config = compose("train", [*words, f"seed={matrix['seeds'][0]}"])
+        composed.append((str(method), *_called(str(method), words, to_builtin(config))))
+    every = [(seed, *entry) for seed in matrix["seeds"] for entry in composed]  # stopped early, it has some of each
+    return one_each([PlannedCell(m, s, (*words, f"seed={s}"), config | {"seed": s}) for s, m, words, config in every])
 
 
 def _overrides(name: str, given: Any) -> list[str]:
@@ -129,12 +129,12 @@ def _overrides(name: str, given: Any) -> list[str]:
     return [lengthen(override) for override in given]
 
 
-def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _called(name: str, overrides: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """A cell under its name in the matrix, with its target labels, unless the matrix or the user gives ``method=``."""
     name = marked(name, config["target_labels"])
-    if config["method"] == name or any(override.startswith("method=") for override in own):
-        return own, config
-    return (*own, f"method={quoted(name)}"), config | {"method": name}
+    if config["method"] == name or any(override.startswith("method=") for override in overrides):
+        return overrides, config
+    return (*overrides, f"method={quoted(name)}"), config | {"method": name}
 
 
 def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
@@ -270,9 +270,9 @@ class Progress:
             if cell.folder in self.ended:
                 continue
             if (metrics := cell.metrics()) is not None:
-                found = self.ended[cell.folder] = typed(metrics)
-                score = "-" if (value := found.score()) is None else f"{100 * value:.1f}"
-                yield f"{cell.name}: {found.headline} {score}, {duration(sum(found.seconds.values()))}"
+                result = self.ended[cell.folder] = typed(metrics)
+                score = "-" if (value := result.score()) is None else f"{100 * value:.1f}"
+                yield f"{cell.name}: {result.headline} {score}, {duration(sum(result.seconds.values()))}"
             elif cell.folder not in self.failed:
                 status = read_status(cell.folder)
                 if status.get("stage") == "failed" and status["updated"] >= self.started:
@@ -300,8 +300,8 @@ def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
     busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
     if busy:
         log.info("%d cells are run by another process: waiting for them", len(busy))
-        again = launch([cell.overrides for cell in busy], wait=True)
-        for cell, result in zip(busy, again, strict=True):
+        retried = launch([cell.overrides for cell in busy], wait=True)
+        for cell, result in zip(busy, retried, strict=True):
             del errors[cell.folder]
             if isinstance(result, Exception):
                 errors[cell.folder] = (cell, result)
@@ -310,8 +310,8 @@ def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
 
 def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[str, Any] | Exception]) -> None:
     """A launcher's machines may be others than this one: what they made has keys that this one does not look for."""
-    found = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
-    for kind in sorted({described(result["hardware"]) for result in found}):
+    other = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
+    for kind in sorted({described(result["hardware"]) for result in other}):
         log.warning("cells were run on other hardware than this machine's: add 'trainer.hardware=%s' to see them", kind)
 
 
@@ -352,7 +352,7 @@ class Sweep(Callback):
 
 def run_grid(config: Any, command: Sequence[str]) -> None:
     """Run all cells of a grid, a composed ``train.yaml`` with Hydra's settings; metrics.json quotes the command."""
-    before = HydraConfig.instance().cfg
+    previous = HydraConfig.instance().cfg
     HydraConfig.instance().set_config(config)  # where launch() looks for the verb's hydra.… settings
     try:
         configure_log(config.hydra.job_logging, config.hydra.verbose)
@@ -360,7 +360,7 @@ def run_grid(config: Any, command: Sequence[str]) -> None:
         sys.argv[1:] = command
         _, failure = sweep(grid(config))
     finally:
-        HydraConfig.instance().cfg = before
+        HydraConfig.instance().cfg = previous
     if failure:
         raise failure
 
@@ -378,8 +378,8 @@ def grid(config: Any) -> list[PlannedCell]:
         rest = tuple(override for override in job if override not in seed)
         if rest not in composed:  # once for all seeds: it takes its time
             composed[rest] = to_builtin(compose("train", rest))
-        one = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
-        result.append(PlannedCell(one["method"], one["seed"], tuple(job), one))
+        values = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
+        result.append(PlannedCell(values["method"], values["seed"], tuple(job), values))
     return one_each(told_apart(result))
 
 
@@ -388,7 +388,7 @@ def told_apart(cells: list[PlannedCell]) -> list[PlannedCell]:
     named = []
     for cell in cells:
         values = redacted(cell.config)
-        own = settings(values) | flat(values["data"], "data")  # the pair need not tell of all its settings
-        named.append((f"{cell.pair} {cell.method}", own))
+        cell_settings = settings(values) | flat(values["data"], "data")  # the pair need not tell of all its settings
+        named.append((f"{cell.pair} {cell.method}", cell_settings))
     labels = [name.removeprefix(f"{cell.pair} ") for cell, name in zip(cells, distinct(named), strict=True)]
     return [replace(cell, method=label) for cell, label in zip(cells, labels, strict=True)]

@@ -93,8 +93,8 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
 def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
     """Refuse labels that a model of ours does not know, before torch is loaded to load it."""
     if is_exported(folder):
-        own = Exported(folder).task
-        return own.check(own.usable(tuple(records), Counter()))
+        exported_task = Exported(folder).task
+        return exported_task.check(exported_task.usable(tuple(records), Counter()))
     task = read_description(folder).task
     labels, types = task.get("labels"), task.get("types")
     if str(task.get("_target_")).startswith("domadapt.tasks.") and isinstance(types or labels, list):
@@ -128,11 +128,11 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
     average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "macro"))
     every = list(task.names) if task.headline == "accuracy" else kinds  # what is wrongly predicted counts, too
 
-    def counts(found: Sequence["Prediction"], kinds: list[str], average: str) -> Any:
-        rows = zip(records, gold, found, strict=True)
-        return counted([Answer(r.id, r.text, own, labels_of(p, task.kind)) for r, own, p in rows], kinds, average)
+    def counts(predicted: Sequence["Prediction"], kinds: list[str], average: str) -> Any:
+        rows = zip(records, gold, predicted, strict=True)
+        return counted([Answer(r.id, r.text, labels, labels_of(p, task.kind)) for r, labels, p in rows], kinds, average)
 
-    def line(name: str, kinds: list[str], average: str, more: str) -> str:
+    def line(name: str, kinds: list[str], average: str, suffix: str) -> str:
         items = counts(predictions, kinds, average)
         ends = interval(mean_of([items.score], resampled_scores([items])))
         low, high = max(0.0, ends.low or 0.0), min(1.0, 1.0 if ends.high is None else ends.high)
@@ -140,12 +140,12 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         if items.score in (0, 1) and concerned:  # drawn again, so is it: what so few allow (Clopper & Pearson 1934)
             chance = 0.025 ** (1 / concerned)
             low, high = (chance, 1.0) if items.score else (0.0, 1 - chance)
-        return f"  {escape_controls(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
+        return f"  {escape_controls(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){suffix}"
 
     yield f"  {'':20} {'F1':>5}  (95 % over texts)"
     yield line(headline := task.headline.replace("_f1", " F1"), every, average, "")
     if baseline is not None:
-        both = [counts(found, every, average) for found in (predictions, baseline)]
+        both = [counts(predicted, every, average) for predicted in (predictions, baseline)]
         drawn = resampled_scores(both)
         gain = interval(mean_of([both[0].score - both[1].score], drawn[:, :1] - drawn[:, 1:]))
         [(p, _)] = items_test([(both[:1], both[1:])])
@@ -170,8 +170,8 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
     row: dict[str, Any] = {"id": record.id, **apart(record.text)}
     if kind == "sequence":
         return {**row, "label": record.label, "predicted": prediction.label}
-    for name, one in (("spans", record), ("predicted", prediction)):
-        row[name] = [dict(zip(("start", "end", "type"), span, strict=True)) for span in sorted(labels_of(one, kind))]
+    for name, side in (("spans", record), ("predicted", prediction)):
+        row[name] = [dict(zip(("start", "end", "type"), span, strict=True)) for span in sorted(labels_of(side, kind))]
     return row
 
 
@@ -183,9 +183,9 @@ def compare(cfg: Settings) -> str:
     for folder in folders:
         models.append(labeller(cfg, folder, texts))
         kinds.append(models[-1].task.kind)
-        predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
-    both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
-    rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
+        predicted.append([labels_of(prediction, kinds[-1]) for prediction in models[-1].predict_texts(texts)])
+    differing = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
+    rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in differing]
     if cfg.output is not None:
         written = json_lines(row | apart(row["text"]) | {name: sorted(row[name]) for name in "ab"} for row in rows)
         write_atomic(Path(str(cfg.output)), "".join(written))
@@ -204,8 +204,8 @@ def compare(cfg: Settings) -> str:
 
 def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
-    found = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
-    counts = Counter(" ".join(words.lower().split()) for words in found)
+    spans = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
+    counts = Counter(" ".join(words.lower().split()) for words in spans)
     common = ", ".join(f"{shortened(words, LONG)} ({count})" for words, count in counts.most_common(SHOWN))
     return f"  found by {name} alone: {counted(counts.total(), 'span')}{': ' if common else ''}{common}"
 
@@ -213,8 +213,8 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
 def _in_words(text: str, labels: set[Any], kind: str) -> str:
     if kind == "sequence":
         return escape_controls(str(min(labels)))
-    found = ((shortened(text[start:end], LONGEST), escape_controls(name)) for start, end, name in sorted(labels))
-    return ", ".join(f"{words} [{name}]" for words, name in found) or "nothing"
+    spans = ((shortened(text[start:end], LONGEST), escape_controls(name)) for start, end, name in sorted(labels))
+    return ", ".join(f"{words} [{name}]" for words, name in spans) or "nothing"
 
 
 EXAMPLES = 10  # labelled source texts in the prompt
@@ -228,8 +228,8 @@ def sample(cfg: Settings) -> str:
     about = read_description(folder)
     names, token, examples = about.names, "types" in about.task, list[Record]()
     if cfg.examples is not None:
-        found = read(path := Path(str(cfg.examples)), domain="source").records
-        if not (examples := [r for r in found if (r.spans if token else r.label is not None)]):
+        records = read(path := Path(str(cfg.examples)), domain="source").records
+        if not (examples := [r for r in records if (r.spans if token else r.label is not None)]):
             what = "a span" if token else "a label"
             raise ValueError(f"examples={path}: none of its texts has {what}; expected the model's labelled source")
         _refuse_labels(folder, examples)
@@ -252,12 +252,12 @@ def sample(cfg: Settings) -> str:
     except OSError:
         output.unlink()  # or the same command, run again, would spare it
         raise
-    told = (
+    message = (
         f"{output}: {len(chosen)} of {len(texts)} texts; {output.with_suffix('.prompt.txt')}: the same as a prompt, "
         f"with {len(examples)} examples; learn from what comes back with adaptation=external_labels "
         f"adaptation.external_labels.path=FILE; to measure, label a run's fifty_to_label"
     )
-    return "\n".join([told, *_notes(warnings)])
+    return "\n".join([message, *_notes(warnings)])
 
 
 def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: Sequence[str], token: bool) -> str:

@@ -74,8 +74,8 @@ def _main(arguments: list[str]) -> None:
         from domadapt.runs.key import installed
 
         print(installed("domadapt"))
-        if (here := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
-            print(f"warning: tested on Linux x86-64 alone; this is {' '.join(here)}", file=sys.stderr)
+        if (machine := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
+            print(f"warning: tested on Linux x86-64 alone; this is {' '.join(machine)}", file=sys.stderr)
         return
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
@@ -139,8 +139,8 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
     """The verb whose configuration is composed, the command that the results quote, and its words as Hydra has them."""
     words.check_utf8(arguments)
-    free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
-    arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
+    free = [verb in PLAIN and word.partition("=")[0].lstrip("+") in words.FREE_TEXT for word in arguments]
+    arguments = [word if as_is else hidden([word])[0] for word, as_is in zip(arguments, free, strict=True)]
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
     if "" in arguments:
@@ -151,7 +151,7 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *pipe_to_file(words.positional(verb, arguments[1:]))]
     typed = words.positional(verb, arguments[1:])
-    typed = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", one) for one in typed]  # not in what is quoted
+    typed = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", word) for word in typed]  # not in what is quoted
     words.check_words(verb, typed)
     if verb == "train":
         from domadapt.inference.description import starting_from

@@ -74,8 +74,8 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
         from domadapt.reporting.tables import text_table  # loads SciPy
 
         beside = folder / SOURCE_ONLY  # of adapt
-        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
-        print(text_table([{**run, "folder": str(at)} for at, run in [*both, (folder, metrics)]]), flush=True)
+        source_only = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
+        print(text_table([{**run, "folder": str(at)} for at, run in [*source_only, (folder, metrics)]]), flush=True)
     return objective(typed(metrics))
 
 
@@ -210,7 +210,7 @@ def guide(cfg: Settings) -> str:
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else cfg.types if isinstance(cfg.types, list) else [cfg.types]
-    if not types or any(one not in known for one in types):
+    if not types or any(kind not in known for kind in types):
         raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
     settings = {name: value for name, value in vars(cfg).items() if name not in ("model", "to", "types")}
     if not any(value for name, value in settings.items() if name != "degree_words_in_opinion"):
@@ -221,8 +221,8 @@ def guide(cfg: Settings) -> str:
 
     guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
     model, shown = (shlex.quote(str(path)) for path in (cfg.model, to))
-    told = f"{to}: a model as {cfg.model}, with guidelines"
-    return f"{told}; what they change: domadapt compare {model} {shown} input=FILE"
+    message = f"{to}: a model as {cfg.model}, with guidelines"
+    return f"{message}; what they change: domadapt compare {model} {shown} input=FILE"
 
 
 def audit(cfg: Settings) -> str:
@@ -242,10 +242,10 @@ def audited(cfg: Settings) -> "Audit":
     domains = make(cfg.data)
     refuse_overwriting(cfg.output, files_named(cfg.data))
     task = getattr(cfg, "task", None)  # auto: look at whatever is annotated
-    found = audit(domains, None if task is None or task.get("_target_") == AUTO else make(task).kind, cfg.seed)
+    result = audit(domains, None if task is None or task.get("_target_") == AUTO else make(task).kind, cfg.seed)
     if cfg.output is not None:
-        write_audit(found, str(cfg.output), vars(cfg))
-    return found
+        write_audit(result, str(cfg.output), vars(cfg))
+    return result
 
 
 def analyze(cfg: Settings) -> str:
@@ -324,8 +324,8 @@ def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "M
         if cfg.device == "cuda":
             raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
         return Exported(folder)
-    plain = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed"
-    return (few_texts(folder, read_description(folder), texts) if plain else None) or loaded(cfg, folder)
+    light = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed"
+    return (few_texts(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)
 
 
 def column(cfg: Settings) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ def make(config: Any, **extra: Any) -> Any:
         if isinstance(cause, ValueError | OSError):
             raise cause from None
         if isinstance(cause, TypeError):  # a setting of the wrong type, or one that is not there
-            told = _misfit(to_builtin(config))
-            raise ValueError(f"{config.get('_target_')}: {told}{cause}; see the comments in its yaml") from None
+            misfit = _misfit(to_builtin(config))
+            raise ValueError(f"{config.get('_target_')}: {misfit}{cause}; see the comments in its yaml") from None
         raise
     for name, kind in _annotations(config["_target_"]):
         if kind in (bool, bool | None) and name in config:  # a word would be a yes, "no", too
@@ -63,7 +63,7 @@ def make(config: Any, **extra: Any) -> Any:
 def _annotations(target: str) -> list[tuple[str, Any]]:
     with suppress(ValueError, NameError):  # of what is written in C; of types that Python 3.14 does not find
         taken = signature(get_object(target)).parameters.items()
-        return [(name, Any if one.annotation is one.empty else one.annotation) for name, one in taken]
+        return [(name, Any if setting.annotation is setting.empty else setting.annotation) for name, setting in taken]
     return []
 
 
@@ -76,9 +76,9 @@ def _misfit(given: Mapping[str, Any]) -> str:
     from pydantic import TypeAdapter, ValidationError
 
     for name, kind in _annotations(given["_target_"]):
-        plain = name in given and not isinstance(given[name], Mapping)  # a group may be settings of another class
+        checked = name in given and not isinstance(given[name], Mapping)  # a group may be settings of another class
         try:  # as JSON, whose texts and lists may be paths and tuples
-            TypeAdapter(kind if plain else Any).validate_json(json.dumps(given.get(name)), strict=True)
+            TypeAdapter(kind if checked else Any).validate_json(json.dumps(given.get(name)), strict=True)
         except ValidationError:
             return f"{name}={given[name]!r}: expected {kind.__name__ if isinstance(kind, type) else kind}; "
         except Exception:  # pydantic does not know every type
@@ -98,17 +98,17 @@ Settings = SimpleNamespace  # what a verb is asked for: attributes of its compos
 def settings(cfg: DictConfig, verb: str) -> Settings:
     """A verb's composed configuration, resolved; refused where one is not set, or null and its default is not."""
     values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    own: Any = OmegaConf.to_container(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml")), resolve=False)
-    known = {*own, *(group.partition("/")[0] for group, _ in groups(verb))}
+    defaults: Any = OmegaConf.to_container(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml")), resolve=False)
+    known = {*defaults, *(group.partition("/")[0] for group, _ in groups(verb))}
     if verb != "benchmark" and (unknown := sorted({*values} - known)):  # by ++x=1, which Hydra adds
         raise ValueError(_unknown_key(unknown[0], verb, True, ()))
-    for name, default in own.items():
+    for name, default in defaults.items():
         value = values.get(name, default)
         if default == "???" and value in (None, []):
             raise ValueError(not_set(name, verb))
         if default is not None and (value is None or isinstance(default, dict) > isinstance(value, dict)):
-            told = "null" if value is None else value
-            raise ValueError(f"{name}={told}: not a value that it can have; domadapt {verb} --help says which it can")
+            shown = "null" if value is None else value
+            raise ValueError(f"{name}={shown}: not a value that it can have; domadapt {verb} --help says which it can")
         if isinstance(default, bool):  # trust_code=no is a word, and any word would be a yes
             one_of(name, value, True, False)
     return Settings(**values)
@@ -144,10 +144,10 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         for name, path in sorted(options.items()):
             comments = (line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#")
             title = next((c for c in comments if not c.startswith("@package")), "").rstrip(":")
-            own = "" if path.is_relative_to(places[0]) else f" ({path})"
-            lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
-    more = "Your own: --config-dir=FOLDER, where FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER."
-    return "\n".join([*lines, "", f"Sweeps and the rest of Hydra: --hydra-help. {more}"])
+            origin = "" if path.is_relative_to(places[0]) else f" ({path})"
+            lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{origin}")
+    hint = "Your own: --config-dir=FOLDER, where FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER."
+    return "\n".join([*lines, "", f"Sweeps and the rest of Hydra: --hydra-help. {hint}"])
 
 
 def _settings(verb: str) -> Iterator[str]:
@@ -189,7 +189,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     known = sorted(path.name[:-5] for path in files("domadapt.conf").iterdir() if path.name.endswith(".yaml"))
     if config not in known:
         raise ValueError(f"{config!r}: there is no such verb; expected one of {', '.join(known)}{_near(config, known)}")
-    if letter := next((one for one in overrides if len(one) == 1), None):  # of a text in place of a list
+    if letter := next((word for word in overrides if len(word) == 1), None):  # of a text in place of a list
         raise ValueError(f"overrides: {letter!r}: expected a list of settings, such as ['seed=1']")
     with initialized():
         try:
@@ -271,14 +271,14 @@ def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> st
     if "data" in choices and key in {*_keys(compose(composed, own))}:
         return f"{key}: is of your own files: add data=my_files"
     where, _, name = key.rpartition(".")
-    named = [one for one in sorted(known) if one.endswith(f".{name}") or one == name]
+    named = [setting for setting in sorted(known) if setting.endswith(f".{name}") or setting == name]
     if where:
-        close = [f"{where}.{one}" for one in get_close_matches(name, beside, n=1)] or named
+        close = [f"{where}.{setting}" for setting in get_close_matches(name, beside, n=1)] or named
     else:
         close = named or get_close_matches(key, known, n=1)
     fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all"
     if where and not close:
-        own = [one for one in beside if one != "_target_"]
+        own = [setting for setting in beside if setting != "_target_"]
         fix = f"{where} has {', '.join(own)}" if own else f"choose {where}= first; domadapt {verb} --help shows which"
     return f"{key}: there is no such setting; {fix}"
 

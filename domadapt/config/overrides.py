@@ -168,8 +168,8 @@ def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     (['runs/x'], ['output=a.html', '-c', 'job'])
     """
     rest, paths = list[str](), list[str]()
-    for before, argument in zip(("", *arguments), arguments, strict=False):
-        value = before in VALUED or before.startswith("--")  # of a flag
+    for previous, argument in zip(("", *arguments), arguments, strict=False):
+        value = previous in VALUED or previous.startswith("--")  # of a flag
         path = not value and (_exists(argument) or not re.match("[-+~].|.*=", argument, re.DOTALL))
         (paths if path else rest).append(argument)
     return paths, rest
@@ -247,13 +247,13 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
     ValueError: --seed=3: settings are written without dashes: seed=3
     >>> check_words("train", ["-m", "seed=1,2", "--cfg", "job"])
     """
-    before = ""
+    previous = ""
     for word, following in pairwise([*arguments, ""]):
         if word in ("-c", "--cfg") and following not in SHOWN:
             raise ValueError(f"{word} {following}: expected one of {', '.join(SHOWN)}, such as {word} job")
         flag = word.partition("=")[0] in (*SWITCHES, *VALUED)
         override = not word.startswith("-") and ("=" in word or word.startswith("~"))
-        fits, before = flag or override or before in VALUED, word
+        fits, previous = flag or override or previous in VALUED, word
         if fits:
             continue
         if word.startswith("-"):

@@ -89,11 +89,11 @@ class Batch:
         texts, numbers = self.node_places()
         starts = self.words.cumsum(0) - self.words
         most = max(1, int(self.words.max()))
-        own = torch.arange(most, device=self.words.device).repeat(len(self.words), 1)
-        return own.index_put((texts, numbers), self.word_heads - starts[texts])
+        roots = torch.arange(most, device=self.words.device).repeat(len(self.words), 1)
+        return roots.index_put((texts, numbers), self.word_heads - starts[texts])
 
     def to(self, device: torch.device | str) -> "Batch":
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
 
@@ -116,15 +116,15 @@ def encode(
         return [], Truncation()
     ranges = [parts(text) for text in texts]
     pairs = len(ranges[0]) == 2
-    sides = [[text[slice(*own[side])] for text, own in zip(texts, ranges, strict=True)] for side in range(1 + pairs)]
+    sides = [[text[slice(*ends[side])] for text, ends in zip(texts, ranges, strict=True)] for side in range(1 + pairs)]
     encoded = tokenizer(*sides, truncation=True, max_length=max_length, return_offsets_mapping=True)
     examples, lost, none = [], Truncation(), [None] * len(texts)
     by_text = zip(ranges, parses or none, labels or none, word_tags or none, strict=True)
-    for i, (own, parse, label, tags) in enumerate(by_text):
+    for i, (ends, parse, label, tags) in enumerate(by_text):
         offsets = np.asarray(encoded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)
         segments = [int(side == 1) for side in encoded.sequence_ids(i)] if pairs else None
         if segments is not None:  # special pieces between and behind have no characters, and go with the second text
-            offsets = offsets + own[1][0] * np.array(segments)[:, None]
+            offsets = offsets + ends[1][0] * np.array(segments)[:, None]
             segments = list(encoded["token_type_ids"][i]) if "token_type_ids" in encoded else segments
         alignment = align(offsets, words[i])
         if cut := bool(encoded.encodings[i].overflowing):
@@ -303,10 +303,10 @@ def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[E
     """
     if world == 1:
         return list(examples), 1.0
-    own = list(examples[rank::world])
-    if not own:
+    share = list(examples[rank::world])
+    if not share:
         return [examples[0]], 0.0
-    return own, world * sum(map(_rows, own)) / max(1, sum(map(_rows, examples)))
+    return share, world * sum(map(_rows, share)) / max(1, sum(map(_rows, examples)))
 
 
 def _rows(example: Example) -> int:

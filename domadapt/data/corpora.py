@@ -311,8 +311,8 @@ def my_files(
     names = Counter(path.stem for path in _paths(source, "path"))
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
-        both = f"two files are called {twice[0]}, and so would be their domains"
-        raise ValueError(f"data.source.path: {both}; rename one, or set data.source.name")
+        clash = f"two files are called {twice[0]}, and so would be their domains"
+        raise ValueError(f"data.source.path: {clash}; rename one, or set data.source.name")
     warnings: Counter[str] = Counter()
     name, domain = side_name(source, "source"), side_name(target, "target")
     changes = [*[detokenised] * detokenise, *[lowercased] * lowercase]
@@ -320,11 +320,11 @@ def my_files(
     def part(group: dict[str, Any], key: str, labelled: bool = True) -> Records:
         parts = []
         for path in _paths(group, key):
-            whose = domain if group is target else path.stem if several and key == "path" else name
+            domain_name = domain if group is target else path.stem if several and key == "path" else name
             columns = _columns(source, target, group)
             if group is target:  # raw text need not have the test's label, nor labelled files the raw text's columns
                 columns = {k: (*named, k) if (k == "label") != labelled else named for k, named in columns.items()}
-            corpus = read(path, domain=whose, labelled=labelled, format=group.get("format"), columns=columns)
+            corpus = read(path, domain=domain_name, labelled=labelled, format=group.get("format"), columns=columns)
             warnings.update(corpus.warnings)
             parts.append(changed(corpus.records, changes))
         return joined(parts, prefixes(parts))
@@ -391,12 +391,12 @@ def several(problems: dict[str, Domains]) -> Domains:
     first, *others = problems.values()
     for name, problem in problems.items():
         if problem.target != first.target:
-            both = f"its target is {problem.target!r}, the first problem's is {first.target!r}"
+            targets = f"its target is {problem.target!r}, the first problem's is {first.target!r}"
             expected = "expected one target, whose text and test are the first problem's"
-            raise ValueError(f"data.problems.{name}: {both}; {expected}")
+            raise ValueError(f"data.problems.{name}: {targets}; {expected}")
     parts = [(p.source_train, p.source_dev, p.source_test) for p in problems.values()]
-    before = prefixes([(*train, *dev, *test) for train, dev, test in parts])
-    train, dev, test = (joined(same, before) for same in zip(*parts, strict=True))
+    id_prefixes = prefixes([(*train, *dev, *test) for train, dev, test in parts])
+    train, dev, test = (joined(same, id_prefixes) for same in zip(*parts, strict=True))
     warnings = first.warnings  # the same counter: what the first problem reads later is counted in it
     for problem in others:
         warnings.update(problem.warnings)
@@ -438,5 +438,5 @@ def prefixes(parts: Sequence[Records]) -> list[str]:
 
 def joined(parts: Sequence[Records], before: Sequence[str]) -> Records:
     """The parts' records one after the other, their ids with the part's prefix."""
-    both = [(record, prefix) for part, prefix in zip(parts, before, strict=True) for record in part]
-    return tuple(replace(record, id=prefix + record.id) if prefix else record for record, prefix in both)
+    prefixed = [(record, prefix) for part, prefix in zip(parts, before, strict=True) for record in part]
+    return tuple(replace(record, id=prefix + record.id) if prefix else record for record, prefix in prefixed)

@@ -184,8 +184,8 @@ class Domains:
         wanted = len(known) if count == "all" else int(count)
         if wanted > len(known):
             expected = "expected as many at most, or all (a part of the file is held out, as the ceiling's dev)"
-            there = f"there are {len(known)} labelled training records of {self.target!r}"
-            raise ValueError(f"target_labels={count}: {there}; {expected}")
+            available = f"there are {len(known)} labelled training records of {self.target!r}"
+            raise ValueError(f"target_labels={count}: {available}; {expected}")
         order = np.random.default_rng([seed, len(known)]).permutation(len(known))
         drawn = [known[i] for i in order[:wanted]]
         times = round(share / (1 - share) * len(self.source_train) / len(drawn))

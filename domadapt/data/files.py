@@ -222,8 +222,8 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
             elif isinstance(value, int) and 0 <= value < len(known := names.get(name, [])):
                 fields[name] = known[value]
         # Numbers and lists of numpy as Python's; anything else, such as a date, as text.
-        plain = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
-        lines.append(plain + "\n")
+        line = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
+        lines.append(line + "\n")
     return "".join(lines).encode("utf-8", "backslashreplace")  # half a surrogate pair as JSON has it
 
 
@@ -231,7 +231,7 @@ def saved(data: Any, folder: Path) -> Path:
     """A file with the data (see :func:`rows`), named by its content, so that a run on it is found again and resumed."""
     features = getattr(data, "features", None)  # of a dataset of `datasets`, which may know names of classes
     items = features.items() if isinstance(features, Mapping) else ()
-    lines = as_lines(rows(data), {name: list(one.names) for name, one in items if getattr(one, "names", None)})
+    lines = as_lines(rows(data), {name: list(kind.names) for name, kind in items if getattr(kind, "names", None)})
     if not lines:
         raise ValueError("the data is empty; expected at least one text")
     path = folder / f"{hashlib.sha256(lines).hexdigest()[:16]}.jsonl"
@@ -282,8 +282,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             yield {"text": item}
         elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
-            both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
-            yield {**both, "label": None if missing(label) else label}
+            texts = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
+            yield {**texts, "label": None if missing(label) else label}
         else:
             expected = "expected a text, (text, label) or a dict with a text"
             raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
@@ -310,7 +310,7 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
         if column is not None:
             taken[name] = column
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
-            close = get_close_matches(wanted[0], [one for one in fields if not isinstance(fields[one], dict)], n=1)
+            close = get_close_matches(wanted[0], [key for key in fields if not isinstance(fields[key], dict)], n=1)
             fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
             raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     read = {taken.get("text_pair"): "text_pair", taken.get("text", "text"): "text"}  # columns that a model sees
@@ -381,9 +381,9 @@ def _span(item: Any) -> Any:
     if isinstance(item, dict):
         given = [next((item[name] for name in names if name in item), None) for names in ENDS]
         given[2] = given[2][0] if isinstance(given[2], list) and len(given[2]) == 1 else given[2]  # of Label Studio
-        more = {name: item[name] for name in ("text", "confidence") if name in item}
+        extra = {name: item[name] for name in ("text", "confidence") if name in item}
         if None not in given:  # as predict writes them: the text is compared with the offsets
-            return {**dict(zip(("start", "end", "type"), given, strict=True)), **more}
+            return {**dict(zip(("start", "end", "type"), given, strict=True)), **extra}
         if "text" in item and given[:2] == [None, None] and given[2] is not None:  # a quotation, as models write it
-            return {"type": given[2], **more}
+            return {"type": given[2], **extra}
     return item

@@ -149,14 +149,14 @@ def json_list(file: OpenedFile) -> Decoded:
         return  # what has no records is told of every format alike
     if between is None:
         raise file.error(1, "start of the file", text, expected, fix)
-    line, before, number = 1, 0, 0
+    line, previous, number = 1, 0, 0
     while between is not None:
         start, number = between.end(), number + 1
-        line += text.count("\n", before, start)
+        line += text.count("\n", previous, start)
         with _refusing(file.where(line), 1, text[start : start + 200], expected, fix):
             fields, end = _decoder(file, line).raw_decode(text, start)
         yield line, number, fields
-        before, between = start, _BETWEEN.match(text, end)
+        previous, between = start, _BETWEEN.match(text, end)
     if not _END.match(text, end):
         line = 1 + text.count("\n", 0, end)
         raise file.error(line, "after an object", text[end:], "a comma and an object, or the list's ]", fix)
@@ -274,8 +274,8 @@ def delimited(file: OpenedFile) -> Records:
                 expected = f"{len(header)} fields, as in the header ({quoted(', '.join(header))})"
                 fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
                 raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
-            own = dict(zip(header, row, strict=True))
-            yield line, own, renamed(own, columns, file.where(1 + marked))
+            raw = dict(zip(header, row, strict=True))
+            yield line, raw, renamed(raw, columns, file.where(1 + marked))
 
     for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
         line, _, fields = rows[0]
@@ -292,7 +292,7 @@ def delimited(file: OpenedFile) -> Records:
         if of_spans:
             fields = {name: value for name, value in fields.items() if name not in SPAN}
             if file.labelled:
-                fields["spans"] = [span for number, own, _ in rows for span in _span_of_row(file, number, own)]
+                fields["spans"] = [span for number, raw, _ in rows for span in _span_of_row(file, number, raw)]
         yield line, file.record(fields, line)
 
 
@@ -319,8 +319,8 @@ _SEP: Final = re.compile(r'\Asep=([^\w\s"]|\t)\n')  # Excel's own first line, wh
 
 
 def _delimiter(head: str) -> str:
-    if said := _SEP.match(head):
-        return said[1]
+    if declared := _SEP.match(head):
+        return declared[1]
     first = re.sub('"[^"]*"', "", head).split("\n", 1)[0]  # what is quoted parts nothing: "Good, or bad?";"Stars"
     return max("\t,;|", key=first.count)
 
@@ -463,7 +463,7 @@ def open_texts(
             raise
         except (OSError, ValueError) as error:  # the latter of a NUL in the path
             raise files.unreadable(path, error) from None
-    columns: Columns = {name: (own,) for name, own in named.items()}
+    columns: Columns = {name: (wanted,) for name, wanted in named.items()}
     corpus = read(path, domain="input", labelled=False, format=name, content=content, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)

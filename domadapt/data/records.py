@@ -242,11 +242,11 @@ def _text(obj: Mapping[str, object], where: Location) -> str:
     if obj.get("text_pair") is None:
         return text
     other = _string(obj, "text_pair", where)
-    for name, one in (("text", text), ("text_pair", other)):
-        if not one.strip():
-            raise DataError(where, name, one, "text, as the other one of the pair has", "fill it in, or drop the pair")
-        if BOUNDARY in one:
-            raise DataError(where, name, one, f"text without {BOUNDARY}, which parts the two of a pair", "drop it")
+    for name, part in (("text", text), ("text_pair", other)):
+        if not part.strip():
+            raise DataError(where, name, part, "text, as the other one of the pair has", "fill it in, or drop the pair")
+        if BOUNDARY in part:
+            raise DataError(where, name, part, f"text without {BOUNDARY}, which parts the two of a pair", "drop it")
     return paired(text, other)
 
 
@@ -283,8 +283,8 @@ def _confidence(obj: Mapping[str, object], where: Location, counted: Counter[str
         number = -1.0
     if 0 <= number <= 1:
         return number
-    before = (message for message in counted if message.startswith(NO_PROBABILITY))
-    counted[next(before, f"{NO_PROBABILITY}; first {quoted(value)} at {where}")] += 1
+    earlier = (message for message in counted if message.startswith(NO_PROBABILITY))
+    counted[next(earlier, f"{NO_PROBABILITY}; first {quoted(value)} at {where}")] += 1
     return None
 
 
@@ -356,6 +356,6 @@ def _spans_of_records(
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"} or {"text": "the fan", "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type, or text and type alone", fix)
     once = dict.fromkeys(spans)
-    if again := len(spans) - len(once):  # as of a text that stands twice in a table of spans
-        counted["span given twice, once kept"] += again
+    if repeats := len(spans) - len(once):  # as of a text that stands twice in a table of spans
+        counted["span given twice, once kept"] += repeats
     return tuple(once)

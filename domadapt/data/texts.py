@@ -115,9 +115,9 @@ def jaccard(a: Shingles, b: Shingles) -> float:
     """
     if min(len(a), len(b)) < SIMILAR * max(len(a), len(b)):
         return 0.0
-    together = np.sort(np.concatenate([a, b]), kind="stable")
-    shared = int((together[1:] == together[:-1]).sum())
-    return shared / (len(together) - shared)
+    merged = np.sort(np.concatenate([a, b]), kind="stable")
+    shared = int((merged[1:] == merged[:-1]).sum())
+    return shared / (len(merged) - shared)
 
 
 def groups(texts: Sequence[str]) -> list[list[int]]:
@@ -153,14 +153,14 @@ def hold_out(
     wanted = min(max(1, round(share * len(records))), len(records) - 1)
     chosen = drawn([[i] for i in range(len(records))], wanted, seed)
     if by == "text":
-        together = groups([record.text for record in records])
-        if len(together) == 1:
+        copy_groups = groups([record.text for record in records])
+        if len(copy_groups) == 1:
             fix = "give dev data of its own (data.source.dev_path), or data.dev_by=record to hold out copies"
             same = f"all {len(records)} labelled texts are copies or near copies of one"
             raise ValueError(f"data.dev_by={by}: {same}; {fix}")
-        if warnings is not None and (parted := sum(len(chosen & {*g}) for g in together if not {*g} <= chosen)):
+        if warnings is not None and (parted := sum(len(chosen & {*g}) for g in copy_groups if not {*g} <= chosen)):
             warnings[f"{records[0].domain}: {COPIES}"] += parted
-        chosen = drawn(together, wanted, seed)
+        chosen = drawn(copy_groups, wanted, seed)
     rest = tuple(r for i, r in enumerate(records) if i not in chosen)
     return rest, tuple(r for i, r in enumerate(records) if i in chosen)
 
@@ -256,7 +256,7 @@ def detokenised(record: Record) -> Record:
     """
     plain = edited(record, (Edit(m.start(), m.end(), BRACKETS[m[0].lower()]) for m in _BRACKET.finditer(record.text)))
     spaces = sorted({m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)})
-    apart = [place for before, place in pairwise([(0, 0), *spaces]) if place[0] >= before[1]]
+    apart = [place for previous, place in pairwise([(0, 0), *spaces]) if place[0] >= previous[1]]
     whole = edited(plain, (Edit(*place, "") for place in apart))
     return edited(whole, (Edit(m.start(), m.end(), '"') for m in re.finditer("``|''", whole.text)))
 

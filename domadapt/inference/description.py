@@ -130,10 +130,10 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
         return []
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        return [LabelsRead(**{**one, "files": tuple(one.get("files", ()))}) for one in read]
+        return [LabelsRead(**{**entry, "files": tuple(entry.get("files", ()))}) for entry in read]
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        told = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
-        raise ValueError(f"{path}: {told}; {AGAIN}") from error
+        problem = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
+        raise ValueError(f"{path}: {problem}; {AGAIN}") from error
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -160,10 +160,10 @@ def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:
     if not any(f"{module}.".startswith(f"{allowed}.") for allowed in modules):
         return False
     try:  # the home of the class, not the path it is reached by: modules of ours import others' names
-        found = getattr(import_module(module), name, None)
+        member = getattr(import_module(module), name, None)
     except ImportError:
         return False
-    return isinstance(found, type) and found.__module__ == module and hasattr(found, mark)
+    return isinstance(member, type) and member.__module__ == module and hasattr(member, mark)
 
 
 def model_folder(folder: str | Path) -> Path:
@@ -180,13 +180,13 @@ def starting_from(arguments: Iterable[str]) -> list[str]:
     for word in words:
         name, _, value = word.partition("=")
         if name == "model":
-            if own := [other for other in words if other.startswith(("backbone=", "backbone.name="))]:
-                raise ValueError(f"{word} goes on with that model's network; leave out {own[0]}")
+            if clashing := [other for other in words if other.startswith(("backbone=", "backbone.name="))]:
+                raise ValueError(f"{word} goes on with that model's network; leave out {clashing[0]}")
             folder = model_folder(value)
             about = checked(folder)
             if about.methods or not str(about.backbone.get("_target_")).endswith(".Encoder"):
-                more = ", ".join(about.methods) or "a network that is no transformer"
-                raise ValueError(f"{word}: {more} takes part in its predictions; only encoder and head can go on")
+                extra = ", ".join(about.methods) or "a network that is no transformer"
+                raise ValueError(f"{word}: {extra} takes part in its predictions; only encoder and head can go on")
             word = f"backbone.name={quoted(str(folder / 'encoder'))}"
         given.append(word)
     return given
@@ -198,9 +198,9 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
     if not (folder / NAME).is_file():
         return
     about = read_description(folder)
-    theirs, here = ("types" in about.task, about.names), (kind == "token", [*names])
-    if theirs != here:
-        what, ours = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, here))
+    theirs, wanted = ("types" in about.task, about.names), (kind == "token", [*names])
+    if theirs != wanted:
+        what, ours = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, wanted))
         raise ValueError(f"model={folder}: it labels {what}, the source {ours}; give labels as it was trained on")
     if about.lowercase != lowercase:
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")

@@ -220,8 +220,8 @@ def to_compare(folder: Path, texts: Sequence[str] | None, less: bool) -> list[st
     try:
         return [str(line["text"]) for line in read_json_lines(predictions)[:COMPARED]]
     except (ValueError, KeyError, TypeError) as error:
-        told = f"damaged ({type(error).__name__}: {error}); delete it, or give other texts: input=FILE"
-        raise ValueError(f"{predictions}: {told}") from error
+        problem = f"damaged ({type(error).__name__}: {error}); delete it, or give other texts: input=FILE"
+        raise ValueError(f"{predictions}: {problem}") from error
 
 
 def write_card(part: Path, folder: Path, description: Description, use: str, measured: Sequence[str]) -> None:
@@ -310,9 +310,9 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
     kind = original.session.task.kind
     theirs = pipeline_like(kind, model=str(stock))
     predict = theirs if onnx is None else OnnxModel(onnx)
-    own = [row(t, p, kind) for t, p in zip(unlabelled(texts), original.predict(texts), strict=True)]
-    given = [tuple(both) if len(both := apart(text).values()) == 2 else text for text in texts]
-    yield agreement(own, predict(given), kind)
+    expected = [row(t, p, kind) for t, p in zip(unlabelled(texts), original.predict(texts), strict=True)]
+    given = [tuple(sides) if len(sides := apart(text).values()) == 2 else text for text in texts]
+    yield agreement(expected, predict(given), kind)
     if onnx is not None:
         mine, other = speed(predict, theirs, given[:TIMED])
         yield (
@@ -326,17 +326,17 @@ def pipeline_like(kind: str, **loaded: Any) -> Predict:
     task, how = PIPELINES[kind]
     pipe: Any = transformers.pipeline(task, **loaded, device="cpu", **how)  # type: ignore[call-overload]
 
-    def span(found: Any, text: str) -> dict[str, Any]:
-        start, end = found["start"], found["end"]
+    def span(entity: Any, text: str) -> dict[str, Any]:
+        start, end = entity["start"], entity["end"]
         start = end - len(text[start:end].lstrip())  # see SPACE
-        return {"start": start, "end": end, "type": found["entity_group"], "confidence": float(found["score"])}
+        return {"start": start, "end": end, "type": entity["entity_group"], "confidence": float(entity["score"])}
 
     def answer(text: Any) -> dict[str, Any]:
-        found = pipe(text if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True)))
+        output = pipe(text if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True)))
         if kind == "token":
-            return {"spans": [span(one, text) for one in found]}
-        one = found[0] if isinstance(found, list) else found
-        return {"label": one["label"], "confidence": one["score"]}
+            return {"spans": [span(item, text) for item in output]}
+        item = output[0] if isinstance(output, list) else output
+        return {"label": item["label"], "confidence": item["score"]}
 
     return lambda texts: [*map(answer, texts)]
 
@@ -350,8 +350,8 @@ def agreement(own: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any
     if kind == "sequence":
         same = sum(a["label"] == b["label"] for a, b in zip(own, other, strict=True))
         return f"The same label in {same} of {len(own)} texts."
-    found = [[{(s["start"], s["end"], s["type"]) for s in r["spans"]} for r in rows] for rows in (own, other)]
-    pairs = list(zip(*found, strict=True))
+    spans = [[{(s["start"], s["end"], s["type"]) for s in r["spans"]} for r in rows] for rows in (own, other)]
+    pairs = list(zip(*spans, strict=True))
     same = sum(a == b for a, b in pairs)
     shared = 200 * sum(len(a & b) for a, b in pairs) / max(1, sum(len(a) + len(b) for a, b in pairs))
     return f"The same spans in {same} of {len(own)} texts; {shared:.1f} % of all spans are shared (F1)."

@@ -73,9 +73,9 @@ class Exported:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """One prediction a text, in order; pairs are texts with a sign between."""
         self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
-        both = [tuple(apart(lower_in_place(text.text) if self.lowercase else text.text).values()) for text in texts]
-        given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in both]
-        cut = [bool(one.overflowing) for one in self._tokenizer.encode_batch(given)]
+        sides = [tuple(apart(lower_in_place(text.text) if self.lowercase else text.text).values()) for text in texts]
+        given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in sides]
+        cut = [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(given)]
         self.truncated = sum(cut)
         predict = partial(self._predict, batch_size=batch_size) if self.onnx else self._predict
         return [replace(prediction(answer), truncated=end) for answer, end in zip(predict(given), cut, strict=True)]
@@ -139,9 +139,9 @@ def prediction(answer: dict[str, Any]) -> Prediction:
     >>> prediction({"spans": [{"start": 0, "end": 4, "type": "opinion"}]}).spans
     (Span(start=0, end=4, type='opinion'),)
     """
-    spans = answer.get("spans", ())
-    found = tuple(Span(one["start"], one["end"], one["type"], one.get("confidence")) for one in spans)
-    return Prediction(answer.get("label"), answer.get("confidence", 0.0), found)
+    given = answer.get("spans", ())
+    spans = tuple(Span(span["start"], span["end"], span["type"], span.get("confidence")) for span in given)
+    return Prediction(answer.get("label"), answer.get("confidence", 0.0), spans)
 
 
 class Bert(OnnxModel):
@@ -182,14 +182,14 @@ class Bert(OnnxModel):
         if not known or self.longest > config["max_position_embeddings"]:
             raise ValueError("expected a tokenizer whose pieces the weights know, and texts no longer than they know")
         numbers = [*self.weights.values(), self.transitions] if self.kind == "token" else [*self.weights.values()]
-        finite = all(one.min() > -LARGEST and one.max() < LARGEST for one in numbers)
+        finite = all(array.min() > -LARGEST and array.max() < LARGEST for array in numbers)
         if not finite or any(weight.dtype != np.float32 for weight in self.weights.values()):
             raise ValueError(f"expected weights in float32 between -{LARGEST} and {LARGEST}")
 
     def _logits(self, batch: Sequence[Encoding]) -> list[Any]:
         """(pieces, classes), or (classes,), of each text."""
-        found = [self._linear(self._states(np.array(one.ids), np.array(one.type_ids)), "classifier") for one in batch]
-        return found if self.kind == "token" else [logits[0] for logits in found]
+        rows = [self._linear(self._states(np.array(one.ids), np.array(one.type_ids)), "classifier") for one in batch]
+        return rows if self.kind == "token" else [logits[0] for logits in rows]
 
     def _states(self, ids: Any, segments: Any) -> Any:
         """What the head reads: (pieces, width), or of texts (1, width)."""

@@ -54,15 +54,15 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
     ``dev`` is what :func:`thresholds.counted` gives of source dev. ``encoder/`` alone is a stock Hugging Face model.
     """
     session.encoder.save(folder / "encoder")
-    read = [asdict(one) for one in _labels_of(session, config)]
+    read = [asdict(entry) for entry in _labels_of(session, config)]
     write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
     # Of the recipe's methods one does nothing for whole texts, and is not told of.
     trained = [name for name, m in session.methods.items() if name not in used and session.task.kind in m.tasks]
     if used:
-        kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
-        checkpoint.save(kept, folder / METHODS)
+        saved = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
+        checkpoint.save(saved, folder / METHODS)
     Description(
         task={**config["task"], **session.task.learnt()},
         backbone=config["backbone"],
@@ -90,15 +90,15 @@ def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str])
     description, method = checked(folder), make(config)
     method.refuse()
     method.state(make(description.task).labels, types)
-    kept = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
-    if "guidelines" in kept:
+    saved = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
+    if "guidelines" in saved:
         log.warning("%s: has guidelines; these take their place, so give again what is to stay", folder)
-    kept["guidelines"] = {"weights": {}, "memory": method.memory()}
+    saved["guidelines"] = {"weights": {}, "memory": method.memory()}
 
     def write(part: Path) -> None:
         shutil.copytree(folder, part, dirs_exist_ok=True, ignore_dangling_symlinks=True)
         (part / thresholds.FILE).unlink(missing_ok=True)  # rates on the source, without guidelines
-        checkpoint.save(kept, part / METHODS)
+        checkpoint.save(saved, part / METHODS)
         replace(description, methods={**description.methods, "guidelines": config}).write(part)
         write_checksums(part)
 
@@ -128,7 +128,7 @@ class Model:
         What lies below ``threshold``, the least confidence, or one for each label or span type, is left out.
         """
         limits = thresholds.least(threshold, self.session.task.names)
-        return [thresholds.above(found, limits) for found in self.predict_texts(list(unlabelled(texts)), batch_size)]
+        return [thresholds.above(answer, limits) for answer in self.predict_texts(list(unlabelled(texts)), batch_size)]
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
@@ -206,8 +206,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         parser = parser_of(description, kind)
     if description.parses_at_prediction and parser.name != description.parser_name:
         fix = "install that version, or train a model that reads no parses when it predicts"
-        both = f"this model reads the parses of {description.parser_name}, here is {parser.name}"
-        raise ValueError(f"{path}: {both}; {fix}")
+        mismatch = f"this model reads the parses of {description.parser_name}, here is {parser.name}"
+        raise ValueError(f"{path}: {mismatch}; {fix}")
     session = Session(
         domains=Domains(description.source, description.target, (), (), (), TargetUnlabelled("", ()), None),
         task=task,
@@ -237,14 +237,14 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
 def restore(methods: Mapping[str, Method], stored: Path) -> None:
     """Give attached methods back their weights, and what they remember."""
     with blamed(stored):
-        kept = checkpoint.load(stored) if stored.is_file() else {}
-    if kept.keys() != methods.keys():
-        raise ValueError(f"{stored}: damaged: holds weights of {[*kept]}, expected of {[*methods]}; {AGAIN}")
+        saved = checkpoint.load(stored) if stored.is_file() else {}
+    if saved.keys() != methods.keys():
+        raise ValueError(f"{stored}: damaged: holds weights of {[*saved]}, expected of {[*methods]}; {AGAIN}")
     for name, method in methods.items():
         with blamed(stored):
-            refuse_non_finite(kept[name]["weights"], name)
-            method.load_state_dict(kept[name]["weights"])
-            method.recall(kept[name]["memory"])
+            refuse_non_finite(saved[name]["weights"], name)
+            method.load_state_dict(saved[name]["weights"])
+            method.recall(saved[name]["memory"])
 
 
 def parser_of(description: Description, kind: str) -> Parser:
@@ -293,8 +293,8 @@ def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     domains, count = session.domains, session.domains.target_labels
     checksum = domains.labels_checksum(count) if count else None
     oracle = make(config["selection"]).uses_target_labels
-    own = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
-    return list(dict.fromkeys([own, *labels_read(Path(str(config["backbone"].get("name"))))]))
+    this_run = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
+    return list(dict.fromkeys([this_run, *labels_read(Path(str(config["backbone"].get("name"))))]))
 
 
 def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, ...]:
@@ -311,16 +311,16 @@ def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, 
 def has_read(encoder: Path, domains: Domains) -> str:
     """Which labels the weights in a folder have read that these domains keep apart; empty if none."""
     target = domains.target
-    for told in labels_read(encoder):
-        given = told.target_labels
+    for run in labels_read(encoder):
+        given = run.target_labels
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
-        among = given <= domains.target_labels and told.checksum == domains.labels_checksum(given)
+        among = given <= domains.target_labels and run.checksum == domains.labels_checksum(given)
         reasons = {
-            "it was trained on target labels": told.role == "in_domain",
-            "its epoch was chosen by target labels (selection=oracle)": told.oracle,
+            "it was trained on target labels": run.role == "in_domain",
+            "its epoch was chosen by target labels (selection=oracle)": run.oracle,
             f"it was given {given} target labels that this run is not": given and not among,
-            f"its labelled source is this run's target, {target}": target in told.source.split("+"),
+            f"its labelled source is this run's target, {target}": target in run.source.split("+"),
         }
-        if found := next((reason for reason, holds in reasons.items() if holds), ""):
-            return found
+        if leak := next((reason for reason, holds in reasons.items() if holds), ""):
+            return leak
     return ""

@@ -97,8 +97,8 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run: of {MADE_FROM}.", ""]
     if not metrics.target_test:
         lines += [f"There was no labelled test of {target}: how good the model is there has not been measured.", ""]
-        if one := metrics.expected:
-            shares = (f"{100 * share:.0f}" for share in (one.score, one.low, one.high))
+        if expected := metrics.expected:
+            shares = (f"{100 * share:.0f}" for share in (expected.score, expected.low, expected.high))
             lines += ["Expected there, without a label: {} ({} to {}, nine times in ten).".format(*shares), ""]
     return lines
 

@@ -53,19 +53,19 @@ class OnnxModel:
             raise TypeError(f"expected a list of texts, got one: [{texts[:40]!r}]")
         for text in texts:
             strings = text if self.pairs and isinstance(text, list | tuple) else [text]
-            if len(strings) != 1 + self.pairs or not all(isinstance(one, str) for one in strings):
+            if len(strings) != 1 + self.pairs or not all(isinstance(string, str) for string in strings):
                 raise TypeError(f"expected {'two texts' if self.pairs else 'a text'}, got {text!r:.60}")
         encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
         results: list[dict[str, Any]] = [{} for _ in encoded]
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            for place, own in zip(places, self._logits([encoded[i] for i in places])):
+            for place, logits in zip(places, self._logits([encoded[i] for i in places])):
                 if self.kind == "sequence":
-                    best, sure = int(own.argmax()), softmax(own, self.temperature)
+                    best, sure = int(logits.argmax()), softmax(logits, self.temperature)
                     results[place] = {"label": self.labels[best], "confidence": round(float(sure[best]), 4)}
                 else:
-                    results[place] = {"spans": self._spans(texts[place], encoded[place], own)}
+                    results[place] = {"spans": self._spans(texts[place], encoded[place], logits)}
         return results
 
     def _logits(self, batch: Sequence[Encoding]) -> Any:
@@ -102,16 +102,16 @@ class OnnxModel:
     def _words(self, text: str, encoding: Encoding) -> list[list[int]]:
         """Of each word the place of its first piece, start and end."""
         words: list[list[int]] = []
-        before = None
+        previous = None
         for place, (start, end) in enumerate(encoding.offsets):
             start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
             if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
                 continue
-            if encoding.word_ids[place] == before:
+            if encoding.word_ids[place] == previous:
                 words[-1][2] = end
             else:
                 words.append([place, start, end])
-            before = encoding.word_ids[place]
+            previous = encoding.word_ids[place]
         return words
 
     def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:

@@ -41,8 +41,8 @@ def smaller(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tup
     Unlabelled texts choose what goes, and teach what stays.
     """
     if len(texts) < LEAST:
-        more = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
-        raise ValueError(f"layers={layers}: {more}; got {len(texts)}")
+        expected = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
+        raise ValueError(f"layers={layers}: {expected}; got {len(texts)}")
     whole = stock_model(folder)
     depth = whole.config.num_hidden_layers
     if not 0 < layers < depth:
@@ -51,7 +51,7 @@ def smaller(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tup
     inputs = [*batches(tokenizer, texts)]
     with undisturbed():
         torch.manual_seed(0)
-        taught = [(one, answers(whole, one)) for one in progress(inputs, "whole model", len(inputs), "batch")]
+        taught = [(batch, answers(whole, batch)) for batch in progress(inputs, "whole model", len(inputs), "batch")]
         kept = drop_layers(less, layers, [taught[i] for i in torch.randperm(len(taught))[:SAMPLE]])
         distil(less, taught, epochs)
     took = counted(epochs, "epoch")
@@ -86,8 +86,8 @@ answers = torch.no_grad()(log_shares)  # what is learnt
 
 def divergence(model: Any, taught: Sequence[tuple[Inputs, Tensor]]) -> float:
     """Mean Kullback-Leibler divergence from given answers."""
-    found = [nn.functional.kl_div(answers(model, one), by, reduction="none", log_target=True) for one, by in taught]
-    return float(torch.cat(found).sum(-1).mean())
+    terms = [nn.functional.kl_div(answers(model, batch), by, reduction="none", log_target=True) for batch, by in taught]
+    return float(torch.cat(terms).sum(-1).mean())
 
 
 def drop_layers(model: Any, layers: int, taught: Sequence[tuple[Inputs, Tensor]]) -> list[int]:
@@ -194,15 +194,15 @@ def in_unknown_words(whole: Description, texts: Iterable[str], pieces: Sequence[
     """WordPiece's pieces within words that it can't cut: without them it might."""
     numbers, mark = {piece: n for n, piece in enumerate(pieces)}, whole["model"]["continuing_subword_prefix"]
     tokenizer, unknown = Tokenizer.from_str(json.dumps(whole)), whole["model"]["unk_token"]
-    found = set[int]()
+    needed = set[int]()
     for text, encoding in zip(texts, encoded(whole, texts), strict=True):
         for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
             if token == unknown:
                 word = text[start:end]
                 word = tokenizer.normalizer.normalize_str(word) if tokenizer.normalizer else word
                 parts = {word[i:j] for i in range(len(word)) for j in range(i + 1, min(len(word), i + 30) + 1)}
-                found |= {numbers[name] for part in parts for name in (part, mark + part) if name in numbers}
-    return found
+                needed |= {numbers[name] for part in parts for name in (part, mark + part) if name in numbers}
+    return needed
 
 
 def pieces_of(whole: Description) -> tuple[list[str], str]:
@@ -279,10 +279,10 @@ def cost(whole: Description, texts: Sequence[str]) -> str:
     less = cut(whole, pieces_needed(whole, known))
     pairs = [(a.tokens, b.tokens) for a, b in zip(encoded(whole, unmet), encoded(less, unmet), strict=True)]
     other = sum(a != b for a, b in pairs)
-    more = sum(len(b) for _, b in pairs) / sum(len(a) for a, _ in pairs) - 1
+    growth = sum(len(b) for _, b in pairs) / sum(len(a) for a, _ in pairs) - 1
     return (
         f"Text that was not met, of the same kind: cut to nine tenths of these texts, {other} of the other "
-        f"{len(unmet)} ({100 * other / len(unmet):.0f} %) fall into other pieces, {100 * more:.1f} % more of them."
+        f"{len(unmet)} ({100 * other / len(unmet):.0f} %) fall into other pieces, {100 * growth:.1f} % more of them."
         + " Such texts are labelled worse: give more texts, or leave the vocabulary whole."
-        * (more > MORE)
+        * (growth > MORE)
     )

@@ -29,7 +29,7 @@ READ = 5000  # target texts that are read after an epoch, at most
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
     """Texts as another model is asked for them: with their words, where words are classified."""
     words = [tuple(map(tuple, e.words.tolist())) if task.kind == "token" else None for e in examples]
-    return [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
+    return [UnlabelledText("", e.domain, e.text, ranges) for e, ranges in zip(examples, words, strict=True)]
 
 
 class ReadText(NamedTuple):
@@ -209,25 +209,25 @@ class Session:
                 texts, places = (part[read].cpu() for part in batch.node_places())
                 counts, words = torch.bincount(texts, minlength=len(batch.index)).tolist(), places.numpy()
             numbers = np.split(words, np.cumsum(counts)[:-1])
-            for place, row, own in zip(batch.index.tolist(), rows.split(counts), numbers, strict=True):
-                result[place] = ReadText(own.tolist(), row)
+            for place, row, word_numbers in zip(batch.index.tolist(), rows.split(counts), numbers, strict=True):
+                result[place] = ReadText(word_numbers.tolist(), row)
         return [result[place] for place in range(len(examples))]
 
     def evaluate(self, examples: Sequence[Example], batch_size: int, title: str) -> Evaluation:
         """Predict texts in length order, and return predictions in the order of ``examples``, indexed from 0."""
         results: list[Prediction | None] = [None] * len(examples)
-        found: list[Predicted] = []
+        rows: list[Predicted] = []
         for batch, output in self.outputs(examples, batch_size, title):
             places = batch.index.tolist()
             decoded = self.task.decode(output, batch, [examples[i].words for i in places])
             for place, prediction in zip(places, decoded, strict=True):
                 results[place] = replace(prediction, truncated=True) if examples[place].cut else prediction
-            found.append(self.task.rows(output, batch))
-            if not np.isfinite(found[-1].probabilities).all():  # a NaN would be the largest of them, and a label
+            rows.append(self.task.rows(output, batch))
+            if not np.isfinite(rows[-1].probabilities).all():  # a NaN would be the largest of them, and a label
                 why = "its weights are damaged, or its training diverged"
                 fix = "copy its folder again, or train with a lower trainer.learning_rate"
                 raise ValueError(f"{title}: the model's outputs are NaN: {why}; {fix}")
-        return Evaluation([r for r in results if r is not None], joined(found, len(self.task.labels)))
+        return Evaluation([r for r in results if r is not None], joined(rows, len(self.task.labels)))
 
     def real_relations(self) -> set[str]:
         """Relations in all texts that are read, whatever control the batches' trees are under: one may hide some."""
@@ -245,13 +245,13 @@ class Session:
     def augmented(self, epoch: int) -> list[Example]:
         """The source examples of an epoch, counted from 0; only what a method has changed is tokenised again."""
         random = np.random.default_rng([self.seed, epoch])
-        before = self.domains.source_train
-        records: Sequence[Record] = before
+        originals = self.domains.source_train
+        records: Sequence[Record] = originals
         for method in self.methods.values():
             records = method.augment(records, epoch, random)
-        if len(records) != len(before):
-            raise ValueError(f"a method made {len(records)} source records of {len(before)}; expected as many")
-        changed = [i for i, (old, new) in enumerate(zip(before, records, strict=True)) if old is not new]
+        if len(records) != len(originals):
+            raise ValueError(f"a method made {len(records)} source records of {len(originals)}; expected as many")
+        changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with undisturbed():  # a parser that is loaded only now draws random numbers, and training is under way
             # Counted as first read.

@@ -166,8 +166,8 @@ def byte_dropout(states: Tensor, probability: float) -> Tensor:
     size = states.numel()
     # All 64 bits: without an upper end, the topmost bit would never be set.
     drawn = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None).view(torch.uint8)[:size]
-    kept = (drawn >= dropped).view(states.shape).to(states.dtype).mul_(256 / (256 - dropped))
-    return states * kept
+    mask = (drawn >= dropped).view(states.shape).to(states.dtype).mul_(256 / (256 - dropped))
+    return states * mask
 
 
 def reaches(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) -> bool:

@@ -62,8 +62,8 @@ class Encoder(nn.Module):
         self.tokenizer = pretrained.load_tokenizer(name)
         self.model, self.report = pretrained.load_model(name, kind, labels)
         if (rows := len(self.base.get_input_embeddings().weight)) < len(self.tokenizer):
-            both = f"its tokenizer knows {len(self.tokenizer)} pieces, its model {rows}: of two models"
-            raise ValueError(f"{name}: {both}; {AGAIN}")
+            mismatch = f"its tokenizer knows {len(self.tokenizer)} pieces, its model {rows}: of two models"
+            raise ValueError(f"{name}: {mismatch}; {AGAIN}")
         if kind == "sequence" and getattr(self.model.config, "summary_type", "") == "last":
             why = "classifies a text by its last piece and so expects padding before the text, which is after it here"
             fix = "take another backbone, or task=extraction"
@@ -128,12 +128,12 @@ class Encoder(nn.Module):
 
         stack = self.layers() if inner else ()
         wanted = self._scores_of() if hooked and self.unreachable else {}
-        more = {"output_attentions": True} if wanted else {}
+        options = {"output_attentions": True} if wanted else {}
         with ExitStack() as hooks, self._added(batch, hooked, kept):
             hooks.callback(self.base.register_forward_hook(between).remove)
             for layer in inner:
                 hooks.callback(stack[layer].register_forward_hook(partial(keep, layer=layer)).remove)
-            out = self.model(**self._inputs(batch, hooked, kept, scores), **more)
+            out = self.model(**self._inputs(batch, hooked, kept, scores), **options)
         for layer, heads in wanted.items():
             scores |= {(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
         return Output(states[0], out.logits, kept, layers, scores)

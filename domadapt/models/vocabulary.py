@@ -49,10 +49,10 @@ class MetEmbedding(nn.Module):
         """(..., width) rows of (...) ids."""
         places = self.places[ids]
         unmet = places < 0
-        found = F.embedding(places.clamp(min=0), self.rows, self.padding if self.padding >= 0 else None)
+        embedded = F.embedding(places.clamp(min=0), self.rows, self.padding if self.padding >= 0 else None)
         if bool(unmet.any()):
-            found = torch.where(unmet.unsqueeze(-1), F.embedding(ids, self.whole[0].weight.detach()), found)
-        return found
+            embedded = torch.where(unmet.unsqueeze(-1), F.embedding(ids, self.whole[0].weight.detach()), embedded)
+        return embedded
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         destination[f"{prefix}weight"] = self.weight.detach()

@@ -95,18 +95,18 @@ def _dots(axes: Any, values: Sequence[float | None], marker: str, **look: Any) -
 
 
 def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
-    both = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in NAMED)]
-    if not both:
+    measured = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in NAMED)]
+    if not measured:
         return f"No relation occurs often enough in {domains['target']} to say what the heads do there."
 
     def lost(accuracy: Any) -> str:
-        sides = [(accuracy(r)["target"] or 0.0) - (accuracy(r)["source"] or 0.0) for r in both]
+        sides = [(accuracy(r)["target"] or 0.0) - (accuracy(r)["source"] or 0.0) for r in measured]
         return points(float(np.mean(sides)))
 
     tuned = [f"{lost(lambda r, m=model: r.best[m].accuracy)} ({name})" for model, name in NAMED.items()]
     return (
         f"From {domains['source']} to {domains['target']} the same heads' accuracy changes by {listed(tuned)} points "
-        f"on average over {counted(len(both), 'relation')}, the offsets' by {lost(lambda r: r.offset_accuracy)}."
+        f"on average over {counted(len(measured), 'relation')}, the offsets' by {lost(lambda r: r.offset_accuracy)}."
     )
 
 
@@ -170,7 +170,7 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
 
 
 def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
-    heads = {f"{i}-{j}": e for i, some in enumerate(effects.heads) for j, e in enumerate(some)}
+    heads = {f"{i}-{j}": e for i, layer in enumerate(effects.heads) for j, e in enumerate(layer)}
     worst, dear = max(heads, key=lambda n: heads[n].change), min(heads, key=lambda n: heads[n].change)
     return (
         f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), "
@@ -224,7 +224,7 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
     panels, levels = {}, {}
     for title, score in (("UUAS, %", "uuas"), ("root found, %", "root")):
         panels[title] = {
-            model: {domains[side]: [100 * getattr(one, score) for one in layers] for side, layers in sides.items()}
+            model: {domains[side]: [100 * getattr(layer, score) for layer in layers] for side, layers in sides.items()}
             for model, sides in probe.found.items()
         }
         levels[title] = {ORDER: 100 * getattr(probe.linear["target"], score)}
@@ -260,8 +260,8 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     if shift.compared:
         blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), Prose(_shared(shift, domains))]
     if (lengths := shift.lengths) is not None:
-        both = f"{lengths.source:g} words in {domains['source']} and {lengths.target:g} in {domains['target']}"
-        blocks.append(Prose(f"Texts have {both} (medians; Cliff's delta {lengths.delta:+.2f})."))
+        medians = f"{lengths.source:g} words in {domains['source']} and {lengths.target:g} in {domains['target']}"
+        blocks.append(Prose(f"Texts have {medians} (medians; Cliff's delta {lengths.delta:+.2f})."))
     if not shift.a_distances:
         return Section(SHIFT_TITLE, (*blocks, Prose(f"No A-distance: {shift.reason}.")))
     caption = shift_sentence(shift)
@@ -279,15 +279,15 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
 
 
 def _shift_table(shift: DomainShift, domains: Domains) -> Table:
-    here, there = domains["source"], domains["target"]
-    header = ["kind", f"different in {there}"]
-    header += [name for what in ("shared", "occurrences shared", "divergence") for name in (what, f"within {here}")]
+    source, target = domains["source"], domains["target"]
+    header = ["kind", f"different in {target}"]
+    header += [name for what in ("shared", "occurrences shared", "divergence") for name in (what, f"within {source}")]
     rows = list[list[str | TableCell]]()
-    for kind, one in shift.compared.items():
-        shares = map(percent, (one.types, one.types_within, one.tokens, one.tokens_within))
-        apart = (number(bits, ".3f") for bits in (one.divergence, one.divergence_within))
-        rows.append([kind, f"{one.different:,}", *shares, *apart])
-    return Table(f"What {there} shares with {here}, %", header, rows, narrow=True)
+    for kind, compared in shift.compared.items():
+        shares = map(percent, (compared.types, compared.types_within, compared.tokens, compared.tokens_within))
+        apart = (number(bits, ".3f") for bits in (compared.divergence, compared.divergence_within))
+        rows.append([kind, f"{compared.different:,}", *shares, *apart])
+    return Table(f"What {target} shares with {source}, %", header, rows, narrow=True)
 
 
 def _shared(shift: DomainShift, domains: Domains) -> str:
@@ -320,7 +320,7 @@ def answer(analysis: Analysis, subject: Subject) -> str:
     if every is None:
         return "No relation occurs often enough to name a head for"
     before, after = (every.best[model].accuracy for model in NAMED)
-    domains = {side: one.domain for side, one in subject.sides().items()}
+    domains = {name: side.domain for name, side in subject.sides().items()}
     return (
         f"One head of {subject.backbone} looks at the word that the parser names for {percent(before['source'])} % of "
         f"the words of {domains['source']} (always the same distance: {percent(every.offset_accuracy['source'])} %), "
@@ -332,12 +332,12 @@ def lacking(subject: Subject) -> list[str]:
     """Sentences on the parts that the models do not let be had, and why."""
     maps, states = [ABLATION_TITLE, HEADS_TITLE.lower()], ["Structural probes", "A-distances"]
     parts = (maps, subject.unreachable), (states, subject.unreadable)
-    return [f"{listed(some)} can't be had: {why}." for some, why in parts if why]
+    return [f"{listed(titles)} can't be had: {why}." for titles, why in parts if why]
 
 
 def html(analysis: Analysis, subject: Subject) -> str:
     sides = subject.sides()
-    domains = {side: one.domain for side, one in sides.items()}
+    domains = {name: side.domain for name, side in sides.items()}
     texts = [f"{counted(len(o.examples), 'text')} ({len(o.scored):,} scored) of {o.domain}" for o in sides.values()]
     about = (
         f"{subject.name}, before and after fine-tuning ({subject.backbone}, trained: {subject.trainable}), on "
@@ -356,8 +356,8 @@ def html(analysis: Analysis, subject: Subject) -> str:
 def numbers(analysis: Analysis, subject: Subject) -> str:
     """The content of ``analysis.json``: ASCII, without NaN."""
     sides = {
-        side: {"domain": one.domain, "texts": len(one.examples), "scored": len(one.scored)}
-        for side, one in subject.sides().items()
+        name: {"domain": side.domain, "texts": len(side.examples), "scored": len(side.scored)}
+        for name, side in subject.sides().items()
     }
     about = {"format": FORMAT, "model": subject.name, "backbone": subject.backbone, "trainable": subject.trainable}
     about |= {"parser": subject.parser.name, "seed": subject.seed, "sides": sides}
@@ -367,8 +367,8 @@ def numbers(analysis: Analysis, subject: Subject) -> str:
 
 def lines(analysis: Analysis, subject: Subject) -> list[str]:
     """The least that a terminal should say."""
-    domains = {side: one.domain for side, one in subject.sides().items()}
-    texts = " and ".join(f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values())
+    domains = {name: side.domain for name, side in subject.sides().items()}
+    texts = " and ".join(f"{counted(len(side.examples), 'text')} of {side.domain}" for side in subject.sides().values())
     if analysis.heads is not None:
         result = [f"{answer(analysis, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
         for r in (r for r in analysis.heads if r.name in (*WORTH_NAMING, ALL)):

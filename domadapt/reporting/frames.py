@@ -39,16 +39,16 @@ def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
 
     Intervals are over seeds alone without statistics.
     """
-    found = [_row(pair, method, statistics) for method in pair.methods]
-    scores = {row.name: row.target.mean if row.target else 0.0 for row in found}
+    lines = [_row(pair, method, statistics) for method in pair.methods]
+    scores = {row.name: row.target.mean if row.target else 0.0 for row in lines}
 
     def place(row: TableRow) -> tuple[int, float, str, float, str]:
         role = "adapted" if row.method.role == "control" else row.method.role
-        own = owner(pair, row.method) if row.method.role == "control" else None
-        lead = own.name if own else row.name
-        return ROLES.index(role), -scores[lead], lead, 1.0 - scores[row.name] if own else 0.0, row.name
+        parent = owner(pair, row.method) if row.method.role == "control" else None
+        lead = parent.name if parent else row.name
+        return ROLES.index(role), -scores[lead], lead, 1.0 - scores[row.name] if parent else 0.0, row.name
 
-    return sorted(found, key=place)
+    return sorted(lines, key=place)
 
 
 def owner(pair: Pair, control: MethodRuns) -> MethodRuns | None:
@@ -63,15 +63,15 @@ def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
     Of those methods that were run on the most pairs; one that was given target labels only where no other was run.
     """
     methods = [(pair, method) for pair in pairs for method in pair.methods if not method.oracle]
-    adapted = [one for one in methods if one[1].role == "adapted"]
-    blind = [one for one in adapted if not one[1].config.get("target_labels")]
+    adapted = [entry for entry in methods if entry[1].role == "adapted"]
+    blind = [entry for entry in adapted if not entry[1].config.get("target_labels")]
     by_name: dict[str, list[tuple[Pair, MethodRuns]]] = {}
     for pair, method in blind or adapted:
         by_name.setdefault(method.name, []).append((pair, method))
 
-    def place(some: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
-        dev = [over_runs(method, lambda run, pair=pair: run.source_dev.get(pair.headline)) for pair, method in some]  # type: ignore[misc]
-        return len(some), sum(score or 0.0 for score in dev) / len(dev)
+    def place(group: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
+        dev = [over_runs(method, lambda run, pair=pair: run.source_dev.get(pair.headline)) for pair, method in group]  # type: ignore[misc]
+        return len(group), sum(score or 0.0 for score in dev) / len(dev)
 
     return max(by_name.values(), key=place, default=[])
 
@@ -119,10 +119,10 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
         cell = statistics.cell(pair.name, method.name)
         target, closed = cell.score, cell.shares[0]
     else:
-        one, _ = scored(pair, predictions=False)
-        own = one.mean(method)
-        target = interval(own) if own else None
-        closed = share(pair.headline, [parts(one, method, pair.headline)])
+        scored_pair, _ = scored(pair, predictions=False)
+        mean_score = scored_pair.mean(method)
+        target = interval(mean_score) if mean_score else None
+        closed = share(pair.headline, [parts(scored_pair, method, pair.headline)])
     details = {name: over_runs(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
     source = over_runs(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
     without = interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None

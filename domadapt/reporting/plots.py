@@ -34,16 +34,16 @@ LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to wh
 def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     """Colours by the methods' names; a control has its method's, lighter."""
     every = {method.name: (pair, method) for pair in pairs for method in pair.methods}
-    own = sorted(name for name, (_, method) in every.items() if method.role not in (*STANDING, "control"))
-    found = {name: ADAPTED[place % len(ADAPTED)] for place, name in enumerate(own)}
-    found |= {name: STANDING[method.role] for name, (_, method) in every.items() if method.role in STANDING}
+    adapted = sorted(name for name, (_, method) in every.items() if method.role not in (*STANDING, "control"))
+    colors = {name: ADAPTED[place % len(ADAPTED)] for place, name in enumerate(adapted)}
+    colors |= {name: STANDING[method.role] for name, (_, method) in every.items() if method.role in STANDING}
     for name, (pair, method) in every.items():
         if method.role == "control":
             lead = owner(pair, method)
-            color = to_rgb(found[lead.name] if lead else STANDING["rnn_from_scratch"])
+            color = to_rgb(colors[lead.name] if lead else STANDING["rnn_from_scratch"])
             lighter: Any = tuple(part + LIGHTER * (1 - part) for part in color)
-            found[name] = to_hex(lighter)
-    return found
+            colors[name] = to_hex(lighter)
+    return colors
 
 
 SVG = "http://www.w3.org/2000/svg"
@@ -159,7 +159,7 @@ class Group:
 
 def dots_svg(pairs: Sequence[Pair], statistics: Statistics, colors: Colors, alt: str) -> str:
     """Target scores of every method, pair by pair."""
-    groups = [found for pair in pairs if (found := _group(pair, statistics)).dots]
+    groups = [candidate for pair in pairs if (candidate := _group(pair, statistics)).dots]
     # One method throughout needs no line for its name: the pair's is enough.
     alone = len({row.name for group in groups for row, _ in group.dots}) == 1
     count = sum(len(group.dots) + (not alone) for group in groups)
@@ -169,9 +169,9 @@ def dots_svg(pairs: Sequence[Pair], statistics: Statistics, colors: Colors, alt:
 
 def _group(pair: Pair, statistics: Statistics) -> Group:
     scored = [(row, row.target) for row in rows(pair, statistics) if row.target]
-    by_role = {role: [one for one in scored if one[0].method.role == role] for role in LINES}
+    by_role = {role: [item for item in scored if item[0].method.role == role] for role in LINES}
     lines = {role: same[0] for role, same in by_role.items() if len(same) == 1}
-    dots = [one for one in scored if one[0].method.role not in lines]
+    dots = [item for item in scored if item[0].method.role not in lines]
     return Group(pair.name, lines, dots) if dots else Group(pair.name, {}, scored)
 
 
@@ -187,7 +187,7 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
         for row, score in group.dots:
             _dot(axes, y, score, colors[row.name], left)
             three = (group.lines.get("source_only"), (row, score), group.lines.get("in_domain"))
-            scores = [f"{100 * one[1].mean:.1f}" for one in (three if alone else three[1:2]) if one]
+            scores = [f"{100 * item[1].mean:.1f}" for item in (three if alone else three[1:2]) if item]
             beside(axes, " → ".join(scores), (1, y), 6, xycoords=("axes fraction", "data"))
             names, y = [*names, (group.pair if alone else row.name, False)], y + 1
         _lines(axes, group, colors, top, y, alone)
@@ -223,7 +223,7 @@ def _dot(axes: Axes, y: int, score: Interval, color: str, left: float) -> None:
 
 
 def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: bool) -> None:
-    ordered = sorted(group.lines.values(), key=lambda one: one[1].mean)
+    ordered = sorted(group.lines.values(), key=lambda item: item[1].mean)
     ends = [top - 0.42, end - 0.58]
     for place, (row, score) in enumerate(ordered):
         color, (middle, low, high) = colors[row.name], _ends(score)
@@ -236,7 +236,7 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
     """Of the axis: below, no rule-based baseline or network from scratch stretches it, unless there is nothing else."""
-    every = [one for group in groups for one in (*group.dots, *group.lines.values())]
+    every = [item for group in groups for item in (*group.dots, *group.lines.values())]
     shown = [score for row, score in every if row.method.role not in BELOW] or [score for _, score in every]
     low, high = min(min(_ends(score)) for score in shown), max(max(_ends(score)) for _, score in every)
     wide = max(high - low, 5.0)

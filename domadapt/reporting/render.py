@@ -78,8 +78,8 @@ def _why(table: Table, column: int) -> str:
         rows.setdefault(as_cell(row[column]).note or "not known", []).append(as_cell(row[0]).text)
     if len(rows) == 1:
         return next(iter(rows))
-    which = {why: listed(some) if len(some) <= 3 else counted(len(some), "row") for why, some in rows.items()}
-    return "; ".join(f"{why} ({some})" for why, some in which.items())
+    which = {why: listed(names) if len(names) <= 3 else counted(len(names), "row") for why, names in rows.items()}
+    return "; ".join(f"{why} ({names})" for why, names in which.items())
 
 
 def page(title: str, sections: Sequence[Section]) -> str:

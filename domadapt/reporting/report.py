@@ -81,8 +81,8 @@ def scores(finished: Finished) -> list[Section]:
     blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), legend)]
     if len(pairs) == 1:  # the page's title says what came out
         return [Section("Scores", (*blocks, table(pairs[0], statistics)))]
-    own = [Section(pair.name, _pair(pair, statistics), 3, folded=True) for pair in pairs]
-    return [Section("Scores", (*blocks, *heatmap(pairs, statistics))), *own]
+    by_pair = [Section(pair.name, _pair(pair, statistics), 3, folded=True) for pair in pairs]
+    return [Section("Scores", (*blocks, *heatmap(pairs, statistics))), *by_pair]
 
 
 def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
@@ -131,8 +131,8 @@ def provenance(finished: Finished) -> list[Section]:
     def folded(block: Block) -> Block:
         return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
 
-    both = sections.data(*finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
-    return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in both]
+    parts = sections.data(*finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
+    return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in parts]
 
 
 Part = Callable[[Finished], list[Section]]
@@ -186,7 +186,7 @@ def report(
     """
     output = html_file(output, "report")
     chosen: list[Any] = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
-    if not chosen or not all(isinstance(one, str | Path) and str(one) for one in chosen):
+    if not chosen or not all(isinstance(folder, str | Path) and str(folder) for folder in chosen):
         raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
     formats = [*FORMATS] if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
@@ -194,9 +194,9 @@ def report(
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
     run_set = read_runs(chosen)
     pairs = group(run_set.runs)
-    there = {method.name for pair in pairs for method in pair.methods}
-    if baseline not in {*ROLES, *there}:
-        raise ValueError(f"baseline={baseline!r}: no such role or method; expected one of {', '.join(sorted(there))}")
+    names = {method.name for pair in pairs for method in pair.methods}
+    if baseline not in {*ROLES, *names}:
+        raise ValueError(f"baseline={baseline!r}: no such role or method; expected one of {', '.join(sorted(names))}")
     statistics = compare(pairs, baseline)
     if {"html", "markdown"} & set(formats):
         finished = Finished(run_set, pairs, statistics, sections.read_audits(chosen, audit), palette(pairs))

@@ -31,16 +31,16 @@ OVER_PAIRS = (
 def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     """Whether syntax helps, and tables of differences and tests."""
     several, baseline = len(pairs) > 1, statistics.baseline
-    own = [one for one in statistics.overall if one.role == "adapted" and one.controls]
-    blocks: list[Block] = [*(Prose(claim(one, statistics)) for one in own), Prose(TESTED, "soft")]
-    before = len(blocks)
+    controlled = [cell for cell in statistics.overall if cell.role == "adapted" and cell.controls]
+    blocks: list[Block] = [*(Prose(claim(cell, statistics)) for cell in controlled), Prose(TESTED, "soft")]
+    start = len(blocks)
     if several and (over := _differences(statistics.overall, "Over pairs, against", baseline, over_pairs=True)):
         blocks += [*over, Prose(OVER_PAIRS, "soft")]
     by_pair = _differences(statistics.cells, "Against", baseline, named_pair=several)
     blocks += [Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair
     if (shares := shares_table(statistics.overall)) is not None:
         blocks.append(shares)
-    if len(blocks) == before:
+    if len(blocks) == start:
         blocks.append(Prose("Nothing was tested: there is nothing to compare with."))
     return Section("Significance", tuple(blocks))
 
@@ -98,13 +98,13 @@ def cost(pairs: Sequence[Pair]) -> Section:
     for pair, method in ((one, method) for one in pairs for method in one.methods):
         by_name.setdefault((method.name, method.role), []).append((pair, method))
     rows = list[tuple[tuple[int, float, str], list[str | TableCell]]]()  # by what they are sorted
-    for (name, role), some in by_name.items():
-        both = [(method, base) for pair, method in some if (base := reference(pair, method, "source_only"))]
-        times = mean(mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base)))
-        gain = mean(_gain(method, base) for method, base in both)
-        parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
-        spent = mean(seconds(method) for _, method in some)
-        numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(some))
+    for (name, role), group in by_name.items():
+        matched = [(method, base) for pair, method in group if (base := reference(pair, method, "source_only"))]
+        times = mean(mine / others for m, base in matched if (mine := seconds(m)) and (others := seconds(base)))
+        gain = mean(_gain(method, base) for method, base in matched)
+        parameters = mean(run.counts.parameters for _, method in group for run in method.runs)
+        spent = mean(seconds(method) for _, method in group)
+        numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(group))
         rows.append(((ROLES.index(role), times or 0, name), [name, *numbers]))
     table = Table(
         "Means over pairs and seeds",
@@ -121,8 +121,8 @@ def cost(pairs: Sequence[Pair]) -> Section:
 
 def _gain(method: MethodRuns, base: MethodRuns) -> float | None:
     others = {run.seed: run.score() for run in base.runs}
-    both = ((run.score(), others.get(run.seed)) for run in method.runs)
-    return mean(own - other for own, other in both if own is not None and other is not None)
+    paired = ((run.score(), others.get(run.seed)) for run in method.runs)
+    return mean(score - other for score, other in paired if score is not None and other is not None)
 
 
 EXPECTED = "Expected without labels"
@@ -134,11 +134,11 @@ def expected(pairs: Sequence[Pair]) -> Section:
     if not runs:
         return Section(EXPECTED, (Prose("No run recorded what it expected to score."),))
     rows = list[list[str | TableCell]]()
-    for pair, run, one in runs:
+    for pair, run, estimate in runs:
         was = run.score()
-        off = points(None if was is None else one.score - was)
-        scores = map(percent, (one.score, one.low, one.high, was))
-        rows.append([pair.name, run.method, str(run.seed), *scores, off, percent(one.usual_error)])
+        off = points(None if was is None else estimate.score - was)
+        scores = map(percent, (estimate.score, estimate.low, estimate.high, was))
+        rows.append([pair.name, run.method, str(run.seed), *scores, off, percent(estimate.usual_error)])
     header = ["pair", "method", "seed", "expected", "from", "to", "was", "off", "mean error"]
     note = "from, to: nine times in ten; mean error: mean absolute error on corpora the estimate was not fitted to"
     table = Table("Expected and true headline score, percent", header, rows, [note])
@@ -146,13 +146,13 @@ def expected(pairs: Sequence[Pair]) -> Section:
 
 
 def how_far_off(runs: Iterable[Metrics]) -> str:
-    both = [(one, was) for run in runs if (one := run.expected) and (was := run.score()) is not None]
-    if not both:
+    known = [(estimate, was) for run in runs if (estimate := run.expected) and (was := run.score()) is not None]
+    if not known:
         return "The target test has no labels: nothing shows how far off these are."
-    score, was, error = map(mean, zip(*((e.score, w, abs(e.score - w)) for e, w in both), strict=True))
-    inside = sum(one.low <= was <= one.high for one, was in both)
-    start, its = ("Expected", "its") if len(both) == 1 else ("In the mean, expected", "their")
-    off = f"off by {percent(error)} points on average over {counted(len(both), 'run')}; {inside} within {its} interval"
+    score, was, error = map(mean, zip(*((e.score, w, abs(e.score - w)) for e, w in known), strict=True))
+    inside = sum(estimate.low <= was <= estimate.high for estimate, was in known)
+    start, its = ("Expected", "its") if len(known) == 1 else ("In the mean, expected", "their")
+    off = f"off by {percent(error)} points on average over {counted(len(known), 'run')}; {inside} within {its} interval"
     return f"{start} {percent(score)}, was {percent(was)}: {off}."
 
 
@@ -216,8 +216,8 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> tuple[l
     audits, skipped = list[Audit](), list[str]()
     for file in files:
         try:
-            if (found := read_audit(file)) not in audits:  # both networks of a run have left the same
-                audits.append(found)
+            if (audit := read_audit(file)) not in audits:  # both networks of a run have left the same
+                audits.append(audit)
         except ValueError as error:
             if given is not None and len(files) == 1:
                 raise
@@ -259,6 +259,6 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
             blocks.append(Listing(f"{pair.name}: warnings", tuple(messages)))
     for name in ("versions", "hardware"):
         texts = Counter(", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
-        first, *more = (f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in texts.most_common())
-        blocks += [Prose(f"{name.capitalize()}. {first}"), *([Listing(f"Other {name}", tuple(more))] if more else [])]
+        first, *rest = (f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in texts.most_common())
+        blocks += [Prose(f"{name.capitalize()}. {first}"), *([Listing(f"Other {name}", tuple(rest))] if rest else [])]
     return Section("How to reproduce", tuple(blocks))

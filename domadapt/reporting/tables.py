@@ -26,8 +26,8 @@ COPIES = "copies of training, dev or unlabelled texts"
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
-    there = all(run.folder for pair in pairs for run in pair.runs)  # where predictions are
-    known = [compare([pair]) if there else None for pair in pairs]
+    stored = all(run.folder for pair in pairs for run in pair.runs)  # where predictions are
+    known = [compare([pair]) if stored else None for pair in pairs]
     tables = list(map(table, pairs, known))
     roles = {method.role for pair in pairs for method in pair.methods}
     if {"source_only", "adapted", "in_domain"} <= roles:
@@ -76,21 +76,21 @@ def gap_words(gap: Interval) -> str:
 
 def shares_table(overall: Sequence[Cell]) -> Table | None:
     """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap."""
-    lines = [one for one in overall if one.role == "adapted" and any(share.gap for share in one.shares)]
+    lines = [line for line in overall if line.role == "adapted" and any(share.gap for share in line.shares)]
     if not lines:
         return None
-    gaps = {s.score: s.gap for one in reversed(lines) for s in one.shares if s.gap}
+    gaps = {s.score: s.gap for line in reversed(lines) for s in line.shares if s.gap}
 
-    def cell(one: Cell, name: str) -> str | TableCell:
-        return next((closed(share) for share in one.shares if share.score == name), "")
+    def cell(line: Cell, name: str) -> str | TableCell:
+        return next((closed(share) for share in line.shares if share.score == name), "")
 
     return tabled(
         "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals",
         lines,
         [
-            ("method", lambda one: one.method),
-            *for_each({share.score: score_name(share.score) for one in lines for share in one.shares}, cell),
-            ("pairs", lambda one: str(max(share.pairs for share in one.shares))),
+            ("method", lambda line: line.method),
+            *for_each({share.score: score_name(share.score) for line in lines for share in line.shares}, cell),
+            ("pairs", lambda line: str(max(share.pairs for share in line.shares))),
         ],
         [f"{score_name(name)}: {gap_words(gap)}" for name, gap in gaps.items()],
     )
@@ -137,9 +137,9 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     """Two tables: target score, and gap closed with colours; a mean of each where a method was run on all pairs."""
     by_pair = {pair.name: {row.name: row for row in rows(pair, statistics)} for pair in pairs}
     longest = sorted(by_pair.values(), key=len, reverse=True)
-    roles = {name: row.method.role for found in longest for name, row in found.items()}
+    roles = {name: row.method.role for by_name in longest for name, row in by_name.items()}
     methods = sorted(roles, key=lambda name: roles[name] == "in_domain")
-    overall = {one.method: one for one in statistics.overall if len(one.pairs) == len(pairs)}
+    overall = {line.method: line for line in statistics.overall if len(line.pairs) == len(pairs)}
     comparable = len({pair.headline for pair in pairs}) == 1
 
     def score(name: str, pair: str) -> str:
@@ -154,8 +154,8 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
         share = row.closed.value.mean
         return TableCell(f"{100 * share:.0f}", row.closed.reason, min(max(share, -1.0), 1.0))
 
-    mean_scores = {name: percent(one.score.mean) for name, one in overall.items() if one.score}
-    mean_gaps = {name: f"{100 * value.mean:.0f}" for name, one in overall.items() if (value := one.shares[0].value)}
+    mean_scores = {name: percent(line.score.mean) for name, line in overall.items() if line.score}
+    mean_gaps = {name: f"{100 * value.mean:.0f}" for name, line in overall.items() if (value := line.shares[0].value)}
 
     def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
         columns: list[Column] = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
@@ -186,7 +186,7 @@ def regret(pairs: Sequence[Pair]) -> Section:
     chosen: dict[tuple[str, str], list[tuple[float, int]]] = {}  # by method and validator: scores and epochs
     runs: dict[str, list[Metrics]] = {}
     for method, run, headline in ((m, run, pair.headline) for pair in pairs for m in pair.methods for run in m.runs):
-        known = {name: (one.target_test or {}).get(headline) for name, one in run.selection.choices.items()}
+        known = {name: (choice.target_test or {}).get(headline) for name, choice in run.selection.choices.items()}
         for name, score in known.items():
             if score is not None:
                 chosen.setdefault((method.name, name), []).append((score, run.selection.choices[name].epoch))
@@ -198,10 +198,10 @@ def regret(pairs: Sequence[Pair]) -> Section:
         return Section("Selection regret", (Prose(none),))
 
     def cell(method: str, name: str) -> str:
-        if not (found := chosen.get((method, name))):
+        if not (choices := chosen.get((method, name))):
             return ""
         used = name in {run.selection.validator for run in runs[method]}
-        return f"{percent(fmean(s for s, _ in found))} ({fmean(e for _, e in found):.1f}){'*' if used else ''}"
+        return f"{percent(fmean(s for s, _ in choices))} ({fmean(e for _, e in choices):.1f}){'*' if used else ''}"
 
     columns: list[Column] = [
         ("method", str),
@@ -218,16 +218,16 @@ LabelCurve = dict[int, TableRow]  # of methods that differ in their number of ta
 
 def label_curves(pair: Pair, statistics: Statistics | None = None) -> dict[str, LabelCurve]:
     """By name, curves of several numbers of target labels, and beside them the one that the report calls the best."""
-    found: dict[str, tuple[str, dict[str, str], LabelCurve]] = {}
+    by_settings: dict[str, tuple[str, dict[str, str], LabelCurve]] = {}
     for row in rows(pair, statistics):
         number = target_labels(row.method)
         if row.target is None or number is None or row.method.role == "in_domain":  # which has no source labels
             continue
         others = {k: value for k, value in settings(row.method.config).items() if k != "target_labels"}
         name = row.method.runs[0].method.replace(f"+{row.method.config.get('target_labels')}_labels", "", 1)
-        found.setdefault(json.dumps([name, others]), (name, others, {}))[2].setdefault(number, row)
-    names = distinct([(name, others) for name, others, _ in found.values()])
-    curves = {name: dict(sorted(curve.items())) for name, (*_, curve) in zip(names, found.values(), strict=True)}
+        by_settings.setdefault(json.dumps([name, others]), (name, others, {}))[2].setdefault(number, row)
+    names = distinct([(name, others) for name, others, _ in by_settings.values()])
+    curves = {name: dict(sorted(curve.items())) for name, (*_, curve) in zip(names, by_settings.values(), strict=True)}
     if not any(len(curve) > 1 for curve in curves.values()):
         return {}
     best = best_adapted(pair)
@@ -244,10 +244,10 @@ def reached(scores: Mapping[int, float], score: float) -> str:
     enough = next((labels for labels, value in scores.items() if value >= score), None)
     if enough is None:
         return f"more than {max(scores)} labels"
-    fewer = max((labels for labels in scores if labels < enough), default=0)
+    too_few = max((labels for labels in scores if labels < enough), default=0)
     if enough == 0 or scores[enough] == score:
         return counted(enough, "label") if enough else "no labels"
-    return f"between {fewer} and {enough} labels" if fewer else f"fewer than {counted(enough, 'label')}"
+    return f"between {too_few} and {enough} labels" if too_few else f"fewer than {counted(enough, 'label')}"
 
 
 def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
@@ -255,10 +255,10 @@ def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
     best = best_adapted(pair)
     name, row = next(((n, c[0]) for n, c in curves.items() if 0 in c and c[0].method is best), ("", None))
     base = row and reference(pair, row.method, "source_only")
-    plain = next((c for c in curves.values() if len(c) > 1 and base in [own.method for own in c.values()]), None)
+    plain = next((c for c in curves.values() if len(c) > 1 and base in [point.method for point in c.values()]), None)
     if row is None or row.target is None or plain is None:
         return "How many labels adaptation is worth is not known: it takes source_only with and without labels."
-    scores = {labels: own.target.mean for labels, own in plain.items() if own.target}
+    scores = {labels: point.target.mean for labels, point in plain.items() if point.target}
     labels, score = reached(scores, row.target.mean), percent(row.target.mean)
     return f"Adaptation is worth {labels} here, by means over seeds: {name} with none scores {score}."
 

@@ -108,8 +108,8 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
         return f"{count / max(1, texts):.2f}" if spans else f"{100 * count / max(1, texts):.0f} %"
 
     def typical(kind: Kind) -> str:
-        found = ((shortened(word, LONG), n) for word, n in kind.words[:words])
-        return ", ".join(f"{word} ({n})" if spans else word for word, n in found) or "-"
+        common = ((shortened(word, LONG), n) for word, n in kind.words[:words])
+        return ", ".join(f"{word} ({n})" if spans else word for word, n in common) or "-"
 
     columns: list[tuple[str, Callable[[Kind], str]]] = [
         ("type" if spans else "label", lambda kind: kind.name),
@@ -145,9 +145,9 @@ def marked(sample: ShownText) -> Marked:
     return Marked(lead, tuple(piece for piece in pieces if piece[0]), sample.left_out)
 
 
-def _expect(card: TargetCard, one: Expected) -> str:
-    ends = f"nine times in ten it lies between {100 * one.low:.0f} and {100 * one.high:.0f}"
-    return f"Expect a {score_name(card.headline)} of about {100 * one.score:.0f} on {card.target}; {ends}."
+def _expect(card: TargetCard, expected: Expected) -> str:
+    ends = f"nine times in ten it lies between {100 * expected.low:.0f} and {100 * expected.high:.0f}"
+    return f"Expect a {score_name(card.headline)} of about {100 * expected.score:.0f} on {card.target}; {ends}."
 
 
 def _and_before(was: Expected, now: Expected) -> str:
@@ -198,8 +198,8 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
         yield "a score", f"domadapt score model={run} input={file}  # once labelled"
         if not card.target_labels:
-            more = f"target.train_path={file} target_labels=all paths.run={shlex.quote(f'{card.folder}_labelled')}"
-            yield "or learn it", f"the same command with {more}"
+            settings = f"target.train_path={file} target_labels=all paths.run={shlex.quote(f'{card.folder}_labelled')}"
+            yield "or learn it", f"the same command with {settings}"
     other, texts = "", '"Type a sentence here."'
     if card.pairs:
         other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
@@ -220,17 +220,17 @@ def _cards(pair: Pair) -> list[TargetCard]:
 
 def expectation(pairs: Sequence[Pair]) -> Facts | None:
     """The expected score with its range, and six facts, of the first adapted model; None where nothing is expected."""
-    cards = [(card, one) for pair in pairs for card in _cards(pair) if (one := card.expected)]
+    cards = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)]
     if not cards:
         return None
-    card, one = next((both for both in cards if both[0].method != SOURCE_ONLY), cards[0])
+    card, expected = next((item for item in cards if item[0].method != SOURCE_ONLY), cards[0])
     before = _before(card) or next((c for c, _ in cards if c.method == SOURCE_ONLY and c is not card), None)
     places = dict(_places(card))
     score, first = places.get("a score", ""), (card.warnings or [CardWarning("no warnings", "")])[0]
     items = list[Fact]()
     if before is not None and (was := before.expected) is not None:
-        items.append(Fact("Before adapting", _and_before(was, one)))
-    error = "" if one.usual_error is None else f"Off by {100 * one.usual_error:.1f} points on average. "
+        items.append(Fact("Before adapting", _and_before(was, expected)))
+    error = "" if expected.usual_error is None else f"Off by {100 * expected.usual_error:.1f} points on average. "
     items += [
         Fact("For a score", "" if score else "give labelled texts: target.test_path=FILE", score),
         Fact("Such estimates", f"{error}{USE}"),
@@ -239,8 +239,8 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
         Fact("Before you believe it", _sentence(first.text), _command(card, first.command)),
     ]
     others = sum(c.method != SOURCE_ONLY for c, _ in cards) - 1
-    more = f" This is {card.method}; {counted(others, 'other adapted model')} below." if others > 0 else ""
-    return Facts(f"{_expect(card, one)}{more}", tuple(items))
+    note = f" This is {card.method}; {counted(others, 'other adapted model')} below." if others > 0 else ""
+    return Facts(f"{_expect(card, expected)}{note}", tuple(items))
 
 
 def _range(expected: Expected) -> str:
@@ -249,7 +249,7 @@ def _range(expected: Expected) -> str:
 
 def estimates(pairs: Sequence[Pair]) -> list[Block]:
     """One row a model: a hollow diamond on its range is an estimate, a tick what source dev measures."""
-    cards = [(card, one) for pair in pairs for card in _cards(pair) if (one := card.expected)][:MOST]
+    cards = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)][:MOST]
     if not cards:
         return []
 
@@ -258,15 +258,15 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         plain(axes, "x")
-        for row, (card, one) in enumerate(cards):
+        for row, (card, expected) in enumerate(cards):
             color = STANDING.get(card.method, ADAPTED[0])
-            axes.barh(row, 100 * (one.high - one.low), 0.5, 100 * one.low, color=color, alpha=0.25)
-            axes.plot(100 * one.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
+            axes.barh(row, 100 * (expected.high - expected.low), 0.5, 100 * expected.low, color=color, alpha=0.25)
+            axes.plot(100 * expected.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
             axes.plot([100 * card.source_dev] * 2, [row - 0.35, row + 0.35], color=INK)
         axes.set(xlim=(0, 100), ylim=(len(cards) - 0.5, -0.5), yticks=range(len(cards)))
         axes.set_yticklabels([wrapped(f"{card.target}: {card.method}", 34) for card, _ in cards])
 
-    rows = [f"{card.method} {_range(one)}" for card, one in cards]
+    rows = [f"{card.method} {_range(expected)}" for card, expected in cards]
     caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
     return [blocks.Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
 

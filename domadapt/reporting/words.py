@@ -36,13 +36,13 @@ def claim(one: Cell, statistics: Statistics) -> str:
             lacking.append(control.reason)
             continue
         text = f"{distance(control.interval)} {name}"
-        own = next((o.baseline.interval for o in statistics.overall if o.method == control.other), None)
-        if own is None:
+        its_gain = next((o.baseline.interval for o in statistics.overall if o.method == control.other), None)
+        if its_gain is None:
             lacking.append(f"{name} was not compared with {baseline}")
-        elif own.high is not None and own.high < 0:
-            text += f" (this control harms: {distance(own)} {baseline}, so a gain over it measures harm as well)"
-        elif own.high is None and own.mean < 0:
-            text += f" (this control may harm: {distance(own)} {baseline}, so a gain over it may measure harm)"
+        elif its_gain.high is not None and its_gain.high < 0:
+            text += f" (this control harms: {distance(its_gain)} {baseline}, so a gain over it measures harm as well)"
+        elif its_gain.high is None and its_gain.mean < 0:
+            text += f" (this control may harm: {distance(its_gain)} {baseline}, so a gain over it may measure harm)"
         else:
             needed.append(control)
         sentences.append(text)
@@ -88,7 +88,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     if best and (scores := _scores(best)):
         over = f" (means of {counted(len(best), 'pair')})" if len(best) > 1 else ""
         items.append(("Target score, %", " → ".join(f"{name} {100 * mean:.1f}" for name, mean in scores) + over))
-    overall = next((one for one in statistics.overall if best and one.method == best[0][1].name), None)
+    overall = next((cell for cell in statistics.overall if best and cell.method == best[0][1].name), None)
     if overall and overall.shares:
         share = overall.shares[0]
         over = f" (of {counted(share.pairs, 'pair')})" if share.pairs < len(overall.pairs) else ""
@@ -100,9 +100,9 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     items.append(("Runs", f"{sizes}; {duration(run_time(pairs))} in all"))
     if best:
         folders = [Path(run.folder, "model") for _, method in best for run in method.runs if run.folder]
-        there = [folder for folder in folders if folder.is_dir()]
-        more = f" (and {len(there) - 1} more: other seeds and pairs)" if len(there) > 1 else ""
-        items.append(("Model", f"{there[0]}{more}" if there else "not kept beside these runs"))
+        models = [folder for folder in folders if folder.is_dir()]
+        rest = f" (and {len(models) - 1} more: other seeds and pairs)" if len(models) > 1 else ""
+        items.append(("Model", f"{models[0]}{rest}" if models else "not kept beside these runs"))
     return Facts(verdict(measured or pairs, overall), tuple(Fact(*item) for item in items))
 
 
@@ -138,14 +138,14 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
 
 def _scores(best: Sequence[tuple[Pair, MethodRuns]]) -> list[tuple[str, float]]:
     """(name, mean over pairs); a name that not all pairs have a score of is left out."""
-    found = []
+    scores = []
     for name in ("source_only", best[0][1].name, "ceiling"):
         role = "in_domain" if name == "ceiling" else name
-        own = [method if name == method.name else reference(pair, method, role) for pair, method in best]
-        values = [over_runs(method, Metrics.score) if method else None for method in own]
+        methods = [method if name == method.name else reference(pair, method, role) for pair, method in best]
+        values = [over_runs(method, Metrics.score) if method else None for method in methods]
         if None not in values and (over := mean(values)) is not None:
-            found.append((name, over))
-    return found
+            scores.append((name, over))
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +174,22 @@ def beside_source_only(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedT
         raise ValueError("no comparable run of source_only")
     seeds = [seed for seed in method.seeds if seed in base.seeds]
     if not seeds:
-        both = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
-        raise ValueError(f"{both}: none in common")
+        mismatch = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
+        raise ValueError(f"{mismatch}: none in common")
     texts: dict[int, list[ChangedText]] = {}
     for seed in seeds:
-        one, other = (
+        base_file, method_file = (
             next(Path(run.folder, "predictions.jsonl") for run in each.runs if run.seed == seed)
             for each in (base, method)
         )
-        if absent := [str(file) for file in (one, other) if not file.is_file()]:
+        if absent := [str(file) for file in (base_file, method_file) if not file.is_file()]:
             raise ValueError(f"no {absent[0]} (written only where the target test has labels)")
-        before, after = read_answers(one, pair.task), read_answers(other, pair.task)
+        before, after = read_answers(base_file, pair.task), read_answers(method_file, pair.task)
         if len(before) != len(after):
-            raise ValueError(f"{one} and {other}: different numbers of texts; run those cells again")
+            raise ValueError(f"{base_file} and {method_file}: different numbers of texts; run those cells again")
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             if old.text != new.text:
-                raise ValueError(f"{other}: text {new.name!r} is not the one of {one}")
+                raise ValueError(f"{method_file}: text {new.name!r} is not the one of {base_file}")
             wrong = errors(old.gold, old.predicted, pair.task), errors(old.gold, new.predicted, pair.task)
             labels, change = (old.gold, old.predicted, new.predicted), float(wrong[1] - wrong[0])
             texts.setdefault(index, []).append(ChangedText(old.text, *labels, change, wrong, seed))
@@ -213,7 +213,7 @@ def mistakes(pair: Pair) -> list[Block]:
     """A table of errors by kind, one line a method; nothing where no run kept its predictions beside gold labels."""
     methods = [row.method for row in rows(pair)]
     try:
-        counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
+        counts = {method.name: tally for method in methods if (tally := _mistakes(method, pair.task))}
     except ValueError as error:  # damaged predictions spoil this table, not the report
         return [Prose(f"Not counted: {error}.", "soft")]
     if not counts:
@@ -237,33 +237,33 @@ def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
 
     An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
     """
-    found = Counter[str]()
+    tally = Counter[str]()
     for start, end, kind in sorted(predicted):
         touched = [span for span in gold if span[0] < end and start < span[1]]
         if (start, end, kind) in gold:
-            found["right"] += 1
+            tally["right"] += 1
         elif any(span[2] == kind for span in touched):
-            found["boundary"] += 1
+            tally["boundary"] += 1
         elif any(span[:2] == (start, end) for span in touched):
-            found["type"] += 1
+            tally["type"] += 1
         else:
-            found["boundary and type" if touched else "invented"] += 1
-    found["missed"] += sum(not any(s < end and start < e for s, e, _ in predicted) for start, end, _ in gold)
-    return +found
+            tally["boundary and type" if touched else "invented"] += 1
+    tally["missed"] += sum(not any(s < end and start < e for s, e, _ in predicted) for start, end, _ in gold)
+    return +tally
 
 
 def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
     files = [Path(run.folder, "predictions.jsonl") for run in method.runs]
     if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
         return None
-    found = Counter[str]()
+    tally = Counter[str]()
     for answer in (answer for file in files for answer in read_answers(file, task)):
         if task == "extraction":
-            found += kinds(answer.gold, answer.predicted)
+            tally += kinds(answer.gold, answer.predicted)
         else:
             (gold,), (predicted,) = answer.gold, answer.predicted
-            found["right" if gold == predicted else f"{gold} → {predicted}"] += 1
-    return found
+            tally["right" if gold == predicted else f"{gold} → {predicted}"] += 1
+    return tally
 
 
 LONGEST_TEXT = 300  # characters of a sentence that are shown
@@ -302,8 +302,8 @@ def _sample(pair: Pair, example: ChangedText) -> Samples:
     text, left_out = cut(example.text if example.text.strip() else "[nothing but white space]", LONGEST_TEXT)
     three = {"gold": example.gold, "before": example.before, "after": example.after}
     if pair.task == "classification":
-        labels = ", ".join(f"{name} {label}" for name, one in three.items() for label in one)
+        labels = ", ".join(f"{name} {label}" for name, side in three.items() for label in side)
         return Samples(f"{labels}; seed {example.seed}", (Marked("", ((text, ""),), left_out),))
     before, after = example.errors
-    texts = (replace(marked(ShownText(text, left_out, spans=tuple(one))), lead=name) for name, one in three.items())
+    texts = (replace(marked(ShownText(text, left_out, spans=tuple(side))), lead=name) for name, side in three.items())
     return Samples(f"errors: {before} before, {after} after; seed {example.seed}", tuple(texts))

@@ -139,9 +139,9 @@ def _inconsistent(run: Metrics) -> Iterator[str]:
     scored = [run.source_dev, run.source_test, run.target_test_clean, *tests, *(line.source_dev for line in run.curve)]
     each = [(name, score) for scores in scored for name, score in (scores or {}).items()]
     yield from dict.fromkeys(f"score {name!r}" for name, score in each if score > 1 and not name.endswith("_support"))
-    odd = [name for name in SECTIONS if not isinstance(run.config.get(name), Mapping | None)]
-    yield from (f"config.{name}" for name in odd)
-    controls = (run.config.get("benchmark") or {}).get("controls") if "benchmark" not in odd else None
+    malformed = [name for name in SECTIONS if not isinstance(run.config.get(name), Mapping | None)]
+    yield from (f"config.{name}" for name in malformed)
+    controls = (run.config.get("benchmark") or {}).get("controls") if "benchmark" not in malformed else None
     if not isinstance(controls, Mapping | None):
         yield "config.benchmark.controls"
 
@@ -236,11 +236,11 @@ def distinct(named: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     ['lisa (layer=1)', 'lisa (layer=2)', 'gnn']
     """
     result = []
-    for name, own in named:
+    for name, chosen in named:
         others = [values for other, values in named if other == name]
         keys = {key: None for values in others for key in values}
         differing = [key for key in keys if len({values.get(key) for values in others}) > 1]
-        added = ", ".join(f"{key}={own.get(key, 'none')}" for key in differing)
+        added = ", ".join(f"{key}={chosen.get(key, 'none')}" for key in differing)
         result.append(f"{name} ({added})" if added else name)
     return result
 
@@ -251,7 +251,7 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[MethodRuns, ...], int]:
         by_method.setdefault(_key([run.method, run.role], settings(run.config)), {})[run.seed] = run
     seeds = [[by_seed[seed] for seed in sorted(by_seed)] for by_seed in by_method.values()]
     names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
-    controls = {name for run in runs for some in _controls(run).values() for name in some}
+    controls = {name for run in runs for control_names in _controls(run).values() for name in control_names}
     roles = ["control" if same[0].role == "adapted" and same[0].method in controls else same[0].role for same in seeds]
     methods = (MethodRuns(*one) for one in zip(names, roles, map(tuple, seeds), strict=True))
     # by role and name, not by age: a clone writes its files in any order, and a table must not change with it

@@ -29,13 +29,13 @@ CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its r
 def by_content(value: Any, name: str = "") -> Any:
     """A configuration with the names of files, folders and foreign code replaced by hashes of their content."""
     if isinstance(value, dict):
-        plain = {key: by_content(value[key], key) for key in sorted(value)}
+        hashed = {key: by_content(value[key], key) for key in sorted(value)}
         if value.get("root") and value.get("folder"):  # other corpora in the same folder change nothing
-            plain["root"] = hash_of(Path(value["root"], value["folder"]))
+            hashed["root"] = hash_of(Path(value["root"], value["folder"]))
         if value.get("_target_") == CORPORA:
             root = Path(value.get("root") or shipped())
-            plain["root"] = [hash_of(root / str(value.get(side))) for side in SIDES]
-        return plain
+            hashed["root"] = [hash_of(root / str(value.get(side))) for side in SIDES]
+        return hashed
     if isinstance(value, list):
         return [by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
@@ -70,7 +70,7 @@ def names_file(name: str, value: Any) -> bool:
         return False
     exists = os.path.exists(value)  # noqa: PTH110 - of any length
     if name in ("name", *SIDES):  # which domains have, too: a word is a folder where a model lies in it
-        return exists and ("/" in value or any(Path(value, one).is_file() for one in OF_MODELS))
+        return exists and ("/" in value or any(Path(value, file).is_file() for file in OF_MODELS))
     return exists and (name in ("root", "path") or name.endswith("_path") or Path(value).is_file())
 
 
@@ -91,8 +91,8 @@ def files_named(value: Any, name: str = "") -> Iterator[Path]:
 def hash_of(path: Path) -> str:
     """Of a file, or of all files in a folder, but those that only describe it, with their names."""
     inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.name != "CARD.md")
-    found = [path] if path.is_file() else inside
-    return _hash(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in found))
+    files = [path] if path.is_file() else inside
+    return _hash(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
 
 
 @lru_cache(maxsize=64)
@@ -140,8 +140,8 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
 def run_folder(cfg: Mapping[str, Any]) -> Path:
     """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
     if not isinstance(paths := cfg["paths"], Mapping):
-        told = "null" if paths is None else paths
-        raise ValueError(f"paths={told}: expected folders; leave it out, or set one: paths.runs=FOLDER")
+        shown = "null" if paths is None else paths
+        raise ValueError(f"paths={shown}: expected folders; leave it out, or set one: paths.runs=FOLDER")
     one_of("paths.share_networks", paths["share_networks"], True, False, None)  # a word would be a yes
     pair, method, run = cfg["pair"], cfg["method"], paths["run"]
     for name, text in (("pair", pair), ("method", method), ("paths.run", str(run))):
@@ -183,8 +183,8 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
-    found = {name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}
-    return {"python": platform.python_version(), **found}
+    packages = {name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}
+    return {"python": platform.python_version(), **packages}
 
 
 @cache  # a process goes on with what it has loaded

@@ -108,10 +108,10 @@ class Status:
     def __init__(self, folder: Path, key: str) -> None:
         self.path = folder / "status.json"
         self._lock = identity(folder / LOCK)
-        before = read_status(folder)
-        before = before if before.get("key") == key else {}
-        self.seconds: dict[str, float] = dict(before.get("seconds", {}))
-        self.attempts = int(before.get("attempts", 0)) + 1
+        previous = read_status(folder)
+        previous = previous if previous.get("key") == key else {}
+        self.seconds: dict[str, float] = dict(previous.get("seconds", {}))
+        self.attempts = int(previous.get("attempts", 0)) + 1
         self.fields = {"key": key, "process": os.getpid(), "host": socket.gethostname(), "attempts": self.attempts}
         self.stage: str | None = None
         self._written = self._counted = time.monotonic()

@@ -132,8 +132,8 @@ def corr_c(target: FloatArray) -> float:
     >>> round(corr_c(np.eye(4)), 3), round(corr_c(np.full((4, 4), 0.25)), 3)
     (1.0, 0.5)
     """
-    together = target.T.astype(float) @ target
-    return float(np.trace(together) / (np.linalg.norm(together) * np.sqrt(len(together))))
+    correlation = target.T.astype(float) @ target
+    return float(np.trace(correlation) / (np.linalg.norm(correlation) * np.sqrt(len(correlation))))
 
 
 UNSURE = 5.0  # mean −log p up to which logits are trusted too little for a softmax
@@ -281,8 +281,8 @@ def ensemble(epochs: Sequence[Predicted]) -> list[float]:
     dense = np.zeros((len(epochs), len(known), epochs[0].probabilities.shape[1]))
     dense[:, :, max(epochs[0].o_class, 0)] = 1.0
     cuts = np.cumsum([len(place) for place in places])[:-1]
-    for whole, rows, own in zip(dense, epochs, np.split(back.ravel(), cuts), strict=True):
-        whole[own] = rows.probabilities
+    for whole, rows, indices in zip(dense, epochs, np.split(back.ravel(), cuts), strict=True):
+        whole[indices] = rows.probabilities
     best, wanted = dense.argmax(2), dense.mean(axis=0).argmax(1)
     if epochs[0].o_class < 0:
         return [float((labels == wanted).mean()) for labels in best]

@@ -76,15 +76,15 @@ class Answers:
     def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
         """As the JSON endpoint gives them, without the numbers of the texts."""
         given, limits = list(unlabelled(texts)), self.limits if threshold is None else threshold
-        found = zip(given, self.model.predict(texts, threshold=limits), strict=True)
-        lines = (row(text, prediction, self.kind) | apart(text.text) for text, prediction in found)
+        predicted = zip(given, self.model.predict(texts, threshold=limits), strict=True)
+        lines = (row(text, prediction, self.kind) | apart(text.text) for text, prediction in predicted)
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str, threshold: Any = None) -> Shown:
         limits = self.limits if threshold is None else least(threshold, self.model.session.task.names)
         [given], [every] = unlabelled([text]), self.model.predict([text])
         kept = above(every, limits)
-        found = row(given, kept, self.kind)
+        reply = row(given, kept, self.kind)
         notes = []
         if self.model.truncated:
             notes.append(f"The model reads the first {self.model.session.max_length} subwords of a text, not the rest.")
@@ -102,7 +102,7 @@ class Answers:
             classes = sorted(((escape_controls(name), share) for name, share in named), key=lambda pair: -pair[1])
         tree, attention = self._drawn(text, notes)
         label = None if kept.label is None else escape_controls(kept.label)
-        return Shown(pieces(text, found.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
+        return Shown(pieces(text, reply.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
 
     def _drawn(self, text: str, notes: list[str]) -> tuple[str, str]:
         [parse] = self.parser.parse([UnlabelledText("0", "", text)])
@@ -223,8 +223,8 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     def page(status: int = 200, text: str = "", headers: Any = None, **content: Any) -> Response:
         shown: Shown | None = content.get("shown")
         limits = {escape_controls(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
-        both = [text[start:end] for start, end in parts(text)] + [""]
-        return HTMLResponse(template.render(texts=both[: 1 + answers.pairs], limits=limits, **content), status, headers)
+        pair = [text[start:end] for start, end in parts(text)] + [""]
+        return HTMLResponse(template.render(texts=pair[: 1 + answers.pairs], limits=limits, **content), status, headers)
 
     async def home(request: Request) -> Response:
         if request.method != "POST":
@@ -233,7 +233,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
             sent = parse_qs((await body(request)).decode(), keep_blank_values=True, errors="strict")
         except UnicodeDecodeError:
             raise HTTPException(400, "expected texts in UTF-8") from None
-        fields = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
+        fields = [field.replace("\r\n", "\n") for field in sent.get("text", [""])[: 1 + answers.pairs]]
         request.state.text = text = joined(*fields)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]

@@ -90,7 +90,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     """
     read = [scored(pair, predictions) for pair in pairs]
     known = [one for one, _ in read]
-    messages = [message for _, some in read for message in some]
+    messages = [message for _, notes in read for message in notes]
     headlines = sorted({pair.headline for pair in pairs})
     if len(headlines) > 1:
         messages.append(f"pairs are scored by {', '.join(headlines)}: means over pairs mix these")
@@ -131,9 +131,9 @@ class ScoredPair:
 
     def seeds(self, *methods: MethodRuns, name: str = "") -> list[int]:
         """Seeds that all these methods have a score for, the headline unless named, on one test set as far as known."""
-        both = [s for s in methods[0].seeds if all(self.known(m, s, name) for m in methods)]
-        found = {s: [self.items[m.name, s].digest for m in methods if (m.name, s) in self.items] for s in both}
-        return [s for s in both if len({*found[s]}) < 2]
+        shared = [s for s in methods[0].seeds if all(self.known(m, s, name) for m in methods)]
+        digests = {s: [self.items[m.name, s].digest for m in methods if (m.name, s) in self.items] for s in shared}
+        return [s for s in shared if len({*digests[s]}) < 2]
 
     def mean(self, method: MethodRuns, other: MethodRuns | None = None) -> Mean | None:
         """A method's mean, or its mean difference to another over common seeds; None without any."""
@@ -154,8 +154,8 @@ class ScoredPair:
 
     def same_items(self, seeds: Sequence[int], *methods: MethodRuns) -> bool:
         """Whether all these runs have predictions of one and the same test set."""
-        found = [self.items.get((m.name, seed)) for m in methods for seed in seeds]
-        return all(found) and len({items.digest for items in found if items}) == 1
+        counts = [self.items.get((m.name, seed)) for m in methods for seed in seeds]
+        return all(counts) and len({items.digest for items in counts if items}) == 1
 
 
 def score_names(pair: Pair) -> list[str]:
@@ -173,14 +173,14 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
     with_score = [name for name, run in runs.items() if run.score(pair.headline) is not None and predictions]
     for name in with_score:
         try:
-            found = read_items(runs[name])
+            result = read_items(runs[name])
         except ValueError as error:  # damaged predictions: the scores still count
             messages.append(str(error))
             continue
-        if isinstance(found, str):
+        if isinstance(result, str):
             missing.append(runs[name].folder)
         else:
-            items[name] = found
+            items[name] = result
     if missing:
         lacking = f"{len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...)"
         messages.append(f"{pair.name}: {lacking}, so nothing is said about other test items for them")
@@ -224,10 +224,10 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
         missing = "its control {} was not run, or with several settings"
         controls = {name: _side(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
         base = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
-        own = _side(one, method, base, f"no comparable run of {baseline}")
+        contrast = _side(one, method, base, f"no comparable run of {baseline}")
         if base is method or (by_role and method.role == baseline):
-            own = Contrast(None, "is the baseline")
-        sides[method.name] = {"": own, **controls}
+            contrast = Contrast(None, "is the baseline")
+        sides[method.name] = {"": contrast, **controls}
         for name, side in sides[method.name].items():
             if side.other is None or side.mean is None or UNTESTED.get(method.role, UNCLAIMED):
                 continue
@@ -243,8 +243,8 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
 
 
 def _named(pair: Pair, name: str) -> MethodRuns | None:
-    found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
-    return found[0] if len(found) == 1 else None
+    matches = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Contrast:
@@ -257,17 +257,17 @@ def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason:
 def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     """A method on one pair, or over all those it was run on; Holm's correction is still to come."""
     method = compared[0][1]
-    by_pair = {one.pair.name: mean for one, own, _ in compared if (mean := one.mean(own))}
+    by_pair = {one.pair.name: mean for one, runs, _ in compared if (mean := one.mean(runs))}
     means = list(by_pair.values())
     names = dict.fromkeys(name for *_, sides in compared for name in sides)
     by_name = [[sides[name] for *_, sides in compared if name in sides] for name in names]
     baseline, *controls = [_difference(method, sides, over_pairs) for sides in by_name]
     scores = dict.fromkeys(name for one, *_ in compared for name in score_names(one.pair))
-    parts_of = {n: [parts(one, own, n) for one, own, _ in compared if n in score_names(one.pair)] for n in scores}
+    parts_of = {n: [parts(one, runs, n) for one, runs, _ in compared if n in score_names(one.pair)] for n in scores}
     # A pair whose target test has no labels counts in no mean.
     pairs = tuple(by_pair) or tuple(one.pair.name for one, *_ in compared)
     score = interval(mean_over_pairs(means)) if means else None
-    shares = tuple(share(name, found) for name, found in parts_of.items())
+    shares = tuple(share(name, of_pairs) for name, of_pairs in parts_of.items())
     return Cell(pairs, method.name, method.role, score, baseline, tuple(controls), shares)
 
 
@@ -285,11 +285,11 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
 
 def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significance]:
     values = [] if side.mean is None else side.mean.addends
-    again = Significance(None, None, "seeds", len(values), why) if why else resampling.runs_test(values, "seeds")
+    over_seeds = Significance(None, None, "seeds", len(values), why) if why else resampling.runs_test(values, "seeds")
     if side.items is not None:
-        return again, Significance(side.items[0], None, "test items", side.item_count)
+        return over_seeds, Significance(side.items[0], None, "test items", side.item_count)
     why = why or "not all runs have predictions of the same test items"
-    return again, Significance(None, None, "test items", 0, why)
+    return over_seeds, Significance(None, None, "test items", 0, why)
 
 
 def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Significance]:

@@ -60,11 +60,11 @@ def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
     totals = totals.astype(np.float64)
     if average == "micro":
         totals = totals.sum(axis=-2, keepdims=True)
-    both = 2 * totals[..., 0]
-    below = both + totals[..., 1] + totals[..., 2]
-    each = np.divide(both, below, out=np.zeros_like(both), where=below > 0)
-    there = totals[..., 0] + totals[..., 2] > 0
-    return np.asarray((each * there).sum(axis=-1) / np.maximum(there.sum(axis=-1), 1))
+    doubled = 2 * totals[..., 0]
+    below = doubled + totals[..., 1] + totals[..., 2]
+    each = np.divide(doubled, below, out=np.zeros_like(doubled), where=below > 0)
+    present = totals[..., 0] + totals[..., 2] > 0
+    return np.asarray((each * present).sum(axis=-1) / np.maximum(present.sum(axis=-1), 1))
 
 
 def read_items(run: Metrics) -> ItemCounts | str:
@@ -88,8 +88,8 @@ def read_items(run: Metrics) -> ItemCounts | str:
     items = counted(answers, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
-        both = f"gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}"
-        raise ValueError(f"{path}: {both}; the two are not of one run: run that cell again")
+        mismatch = f"gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}"
+        raise ValueError(f"{path}: {mismatch}; the two are not of one run: run that cell again")
     return items
 
 

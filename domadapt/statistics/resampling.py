@@ -77,10 +77,10 @@ class Replicability:
 def connected(keys: Sequence[Collection[object]]) -> list[int]:
     """Numbers from 0, by first appearance: the same for entries with a key in common, directly or through others."""
     joined: list[tuple[set[object], list[int]]] = []
-    for place, own in enumerate(keys):
-        met = [part for part in joined if part[0] & set(own)]
-        joined = [part for part in joined if not part[0] & set(own)]
-        joined.append((set(own).union(*(k for k, _ in met)), [place, *(i for _, some in met for i in some)]))
+    for place, entry in enumerate(keys):
+        met = [part for part in joined if part[0] & set(entry)]
+        joined = [part for part in joined if not part[0] & set(entry)]
+        joined.append((set(entry).union(*(k for k, _ in met)), [place, *(i for _, indices in met for i in indices)]))
     label = {place: min(places) for _, places in joined for place in places}
     order = sorted(set(label.values()))
     return [order.index(label[place]) for place in range(len(keys))]
@@ -299,8 +299,8 @@ def runs_test(differences: Sequence[float], unit: str, copies: int = 0) -> Signi
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
         few = f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
-        more = f"; {count + copies} {unit}, but those that share a network count as one" if copies else ""
-        return Significance(None, None, unit, count, few + more)
+        note = f"; {count + copies} {unit}, but those that share a network count as one" if copies else ""
+        return Significance(None, None, unit, count, few + note)
     return Significance(sign_flip(differences), None, unit, count)
 
 
@@ -317,7 +317,7 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
     """
     first = comparisons[0][0][0]
     count = len(first.counts)
-    sides = [[np.stack([run.counts for run in runs], axis=1) for runs in both] for both in comparisons]
+    sides = [[np.stack([run.counts for run in runs], axis=1) for runs in comparison] for comparison in comparisons]
     table = np.concatenate([(b - a).reshape(count, -1) for a, b in sides], axis=1)
     ends = np.cumsum([0, *(a[0].size for a, _ in sides)])
     averages = [method[0].average for method, _ in comparisons]

@@ -96,7 +96,7 @@ class ParseCache:
             entries = {key: parse.words for key, parse in self._read(keys).items()}
             alone = {key: text_key(text, b"words") for key, text in _missing(keys, chunk, entries).items()}
             stored = self._read([*alone.values()])
-            entries |= {key: stored[own].words for key, own in alone.items() if own in stored}
+            entries |= {key: stored[words_key].words for key, words_key in alone.items() if words_key in stored}
             if missing := _missing(keys, chunk, entries):
                 fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
                 blank = {n: (np.zeros(n, np.int64), ("",) * n, ("",) * n) for n in {len(w) for w in fresh.values()}}

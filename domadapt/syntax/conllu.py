@@ -93,12 +93,12 @@ class ConlluParser:
         return (parse.words for parse in self.parse(texts))
 
 
-def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArray, where: str) -> None:
+def _refuse_other_words(text: str, corpus_words: Sequence[tuple[int, int]], words: IntArray, where: str) -> None:
     """Words are looked up by number, so that a tree over other words would be a wrong one."""
-    theirs, own = [(a, b) for a, b in words.tolist()], [(a, b) for a, b in own]
-    if theirs != own:
-        first = next((a for a, b in zip(own, theirs) if a != b), None)
-        problem = f"the corpus has {len(own)} words of it, and the file {len(theirs)}"
+    theirs, corpus_words = [(a, b) for a, b in words.tolist()], [(a, b) for a, b in corpus_words]
+    if theirs != corpus_words:
+        first = next((a for a, b in zip(corpus_words, theirs) if a != b), None)
+        problem = f"the corpus has {len(corpus_words)} words of it, and the file {len(theirs)}"
         if first:
             problem = f"{text[slice(*first)]!r} is a word of the corpus and none of the file's"
         fix = "write the corpus' own words into the file, or use parser=shipped, which parses them as they are"
@@ -156,8 +156,8 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
 
 def _tags(rows: list[list[str]]) -> tuple[str, ...]:
     """Penn's tags where the fifth column has these, else the universal ones of the fourth, plurals marked."""
-    own = {row[4] for row in rows} - {"_"}
-    if own and own <= PENN.keys():
+    xpos_tags = {row[4] for row in rows} - {"_"}
+    if xpos_tags and xpos_tags <= PENN.keys():
         return tuple(row[4].removeprefix("_") for row in rows)
     plural = (row[3] in NOUNS and "Number=Plur" in row[5].split("|") for row in rows)
     return tuple(row[3].removeprefix("_") + PLURAL * many for row, many in zip(rows, plural, strict=True))
@@ -185,5 +185,5 @@ def place_words(text: str, parse: Parse) -> Parse:
         return parse
     solid = [i for i, c in enumerate(text) if not c.isspace()]
     # The nth visible character is the same one in both texts.
-    visible = np.cumsum([0, *(not c.isspace() for c in single)])
-    return parse._replace(words=word_ranges([(solid[visible[s]], solid[visible[e] - 1] + 1) for s, e in parse.words]))
+    counts = np.cumsum([0, *(not c.isspace() for c in single)])
+    return parse._replace(words=word_ranges([(solid[counts[s]], solid[counts[e] - 1] + 1) for s, e in parse.words]))

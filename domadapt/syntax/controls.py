@@ -37,8 +37,8 @@ class Control(ABC):
         """The text's other tree, the same in every run: what is random in it is drawn from the text."""
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        texts, again = tee(texts)  # parsers keep the order
-        for text, parse in zip(again, self.parser.parse(texts, processes)):
+        texts, copy = tee(texts)  # parsers keep the order
+        for text, parse in zip(copy, self.parser.parse(texts, processes)):
             yield self.other(parse, text.text)
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
@@ -136,12 +136,12 @@ def random_heads(words: int, random: np.random.Generator) -> IntArray:
     A walk over random words starts at the root; the head of a word is the one from which the walk first came to it
     (Aldous 1990, Broder 1989, on the complete graph). The root is its own head.
     """
-    here = int(random.integers(words))
-    heads = {here: here}
+    current = int(random.integers(words))
+    heads = {current: current}
     while len(heads) < words:
         for word in random.integers(words, size=4 * words).tolist():
-            heads.setdefault(word, here)
-            here = word
+            heads.setdefault(word, current)
+            current = word
     return np.array([heads[word] for word in range(words)], dtype=np.int64)
 
 
@@ -180,10 +180,10 @@ def one_parser(config: Mapping[str, Any], side: str = "target") -> dict[str, Any
     >>> one_parser({"_target_": SPACY, "name": "shipped", "source": None, "target": "fr_core_news_sm"})["name"]
     'fr_core_news_sm'
     """
-    plain = {str(key): value for key, value in config.items() if key not in SIDES}
+    settings = {str(key): value for key, value in config.items() if key not in SIDES}
     if config.get(side) is None:
-        return plain
-    return (plain if plain.get("_target_") == SPACY else {"_target_": SPACY}) | {"name": config[side]}
+        return settings
+    return (settings if settings.get("_target_") == SPACY else {"_target_": SPACY}) | {"name": config[side]}
 
 
 def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | None = None) -> Any:

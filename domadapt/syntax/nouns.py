@@ -93,9 +93,9 @@ class Rule(NamedTuple):
         return self.right / self.found
 
     def __str__(self) -> str:
-        one, other = self.example
+        opinion, term = self.example
         share = f"{self.right} of {self.found} are terms ({100 * self.precision:.0f} %)"
-        return f"{' '.join(self.path)}: {share}, as from {one!r} to {other!r}"
+        return f"{' '.join(self.path)}: {share}, as from {opinion!r} to {term!r}"
 
 
 def linked(text: Text, parse: Parse, opinions: Collection[int], longest: int) -> Iterator[tuple[Words, int, Path]]:
@@ -131,7 +131,7 @@ def learn_rules(
     for number, (text, parse, judging) in enumerate(zip(texts, parses, opinions, strict=True)):
         for words, opinion, path in linked(text, parse, judging, longest):
             reached.setdefault(path, {}).setdefault((number, words), opinion)
-    gold = {(number, words) for number, own in enumerate(terms) for words in own}
+    gold = {(number, words) for number, text_terms in enumerate(terms) for words in text_terms}
     right = {path: places.keys() & gold for path, places in reached.items()}
     open_paths = sorted((path for path in reached if right[path]), key=lambda path: (-len(right[path]), path))
     rules: list[Rule] = []

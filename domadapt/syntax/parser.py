@@ -111,13 +111,13 @@ class SpacyParser:
                     yield from parses
                 return
         docs = ((doc, (start, last, text.words)) for text in stream for doc, start, last in self._docs(text))
-        before: list[Parse] = []
+        parsed: list[Parse] = []
         for doc, (start, last, words) in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size):
             parse = from_doc(doc)
-            before.append(parse._replace(words=parse.words + start if words is None else word_ranges(words)))
+            parsed.append(parse._replace(words=parse.words + start if words is None else word_ranges(words)))
             if last:
-                yield together(before)
-                before = []
+                yield together(parsed)
+                parsed = []
 
     def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
         return list(self.parse(texts))
@@ -180,8 +180,8 @@ def load_pipeline(name: str) -> "Language":
     except OSError as error:
         fix = "put its folder there" if "/" in name else f"install it with `python -m spacy download {name}`"
         why = str(error).splitlines()[0]
-        told = f"parser: {name!r}: no such spaCy pipeline; {fix}, or train with parser=shipped"
-        raise ValueError(f"{told}. ({why})") from error
+        message = f"parser: {name!r}: no such spaCy pipeline; {fix}, or train with parser=shipped"
+        raise ValueError(f"{message}. ({why})") from error
     nlp.max_length = sys.maxsize  # its limit is of memory that entity recognition takes
     if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
         nlp.remove_pipe("attribute_ruler")
@@ -193,13 +193,13 @@ def load_pipeline(name: str) -> "Language":
 @lru_cache(maxsize=1)
 def tokenizing_pipeline() -> "Language":
     """The shipped pipeline for words alone, without its networks and so without torch, which takes a second to load."""
-    folder, here = shipped() / "parser" / "model", "torch" in sys.modules
-    if not here:  # thinc, of spaCy, loads it wherever it is installed
+    folder, torch_loaded = shipped() / "parser" / "model", "torch" in sys.modules
+    if not torch_loaded:  # thinc, of spaCy, loads it wherever it is installed
         sys.modules["torch"] = None  # type: ignore[assignment]
     try:
         import spacy
     finally:
-        if not here:
+        if not torch_loaded:
             del sys.modules["torch"]
     return spacy.load(folder, exclude=json.loads((folder / "meta.json").read_text(encoding="utf-8"))["pipeline"])
 
@@ -214,8 +214,8 @@ def one_thread_for_numpy() -> None:
 
     if os.environ.get("OPENBLAS_NUM_THREADS") == "1":  # as this package sets it
         pools = ThreadpoolController()
-        own = [pool["filepath"] for pool in pools.info() if pool["internal_api"] == "openblas"]
-        pools.select(filepath=[path for path in own if "torch" not in Path(path).parts]).limit(limits=1)
+        paths = [pool["filepath"] for pool in pools.info() if pool["internal_api"] == "openblas"]
+        pools.select(filepath=[path for path in paths if "torch" not in Path(path).parts]).limit(limits=1)
 
 
 @cache
@@ -265,7 +265,7 @@ def together(parses: Sequence[Parse]) -> Parse:
     if len(parses) == 1:
         return parses[0]
     first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
-    heads = np.concatenate([parse.heads + before for parse, before in zip(parses, first)])
+    heads = np.concatenate([parse.heads + offset for parse, offset in zip(parses, first)])
     relations = tuple(relation for parse in parses for relation in parse.relations)
     tags = tuple(tag for parse in parses for tag in parse.tags)
     return Parse(np.concatenate([parse.words for parse in parses]), heads, relations, tags)

@@ -113,10 +113,10 @@ def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator
     from scipy.sparse import csr_array  # of no use to a run, which imports this file
     from scipy.sparse.csgraph import connected_components, shortest_path
 
-    own = np.arange(len(parse.heads))
-    if not len(own):
+    indices = np.arange(len(parse.heads))
+    if not len(indices):
         return
-    arcs = csr_array((np.ones(len(own)), (own, parse.heads)), shape=(len(own), len(own)))
+    arcs = csr_array((np.ones(len(indices)), (indices, parse.heads)), shape=(len(indices), len(indices)))
     count, part = connected_components(arcs, directed=False)
     silent = np.array([relation == SILENT for relation in parse.relations])
     for number in range(count):
@@ -156,9 +156,9 @@ def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
     [[0, 1, 2, -1], [1, 0, 1, -1], [2, 1, 0, -1], [-1, -1, -1, 0]]
     """
     with torch.autocast(heads.device.type, enabled=False):  # bf16 counts to 256 alone
-        ways = ancestors(heads, heads.shape[1] if first is None else first).float()
-        shared = ways @ ways.transpose(1, 2)
-        depths = ways.sum(-1)
+        ancestry = ancestors(heads, heads.shape[1] if first is None else first).float()
+        shared = ancestry @ ancestry.transpose(1, 2)
+        depths = ancestry.sum(-1)
     apart = depths.unsqueeze(2) + depths.unsqueeze(1) - 2 * shared
     return apart.masked_fill(shared == 0, -1).long()
 

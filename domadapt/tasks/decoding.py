@@ -24,9 +24,9 @@ def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> NDArray[
     [0.16, 0.23, 4.85]
     """
     follows, single = np.full((count + 1, count), ADDED), np.full(count, ADDED)
-    for one in tags:
-        np.add.at(follows, (np.concatenate([[count], one[:-1]])[: len(one)], one), 1.0)
-        np.add.at(single, one, 1.0)
+    for sequence in tags:
+        np.add.at(follows, (np.concatenate([[count], sequence[:-1]])[: len(sequence)], sequence), 1.0)
+        np.add.at(single, sequence, 1.0)
     scores: NDArray[np.float64] = np.log(follows / follows.sum(1, keepdims=True)) - np.log(single / single.sum())
     return scores.astype(np.float32)
 

@@ -159,9 +159,9 @@ class Extraction(Task):
         read = (batch.node_first_piece >= 0).cpu().split(batch.words.tolist())
         parts = zip(*(t.cpu().split(lengths.tolist()) for t in (best, sure)), read, words, strict=True)
         predictions = []
-        for tags, own, seen, ranges in parts:
-            spans = self.spans(tags.numpy(), ranges[seen.numpy()], own.tolist())
-            predictions.append(Prediction(spans=spans, confidence=float(own.mean()) if len(own) else 1.0))
+        for tags, chances, seen, ranges in parts:
+            spans = self.spans(tags.numpy(), ranges[seen.numpy()], chances.tolist())
+            predictions.append(Prediction(spans=spans, confidence=float(chances.mean()) if len(chances) else 1.0))
         return predictions
 
     def spans(self, tags: IntArray, words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:

@@ -81,8 +81,8 @@ def tagged(tags: IntArray, begins: NDArray[np.bool_]) -> list[tuple[int, int, in
     spans: list[tuple[int, int, int]] = []
     for place in np.flatnonzero(tags).tolist():
         kind, inside = divmod(int(tags[place]) - 1, 2)
-        before = 0 if begins[place] else int(tags[place - 1])
-        if before and (before - 1) // 2 == kind and inside:
+        previous = 0 if begins[place] else int(tags[place - 1])
+        if previous and (previous - 1) // 2 == kind and inside:
             spans[-1] = (spans[-1][0], place, kind)
         else:
             spans.append((place, place, kind))

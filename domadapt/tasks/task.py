@@ -202,8 +202,8 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence
     each: Scores = {}
     present = [label for label in labels if label in set(gold)]
     for label in present:
-        there, here = ({i for i, one in enumerate(side) if one == label} for side in (gold, predicted))
-        scores = set_scores(there, here, label)
+        gold_texts, predicted_texts = ({i for i, one in enumerate(side) if one == label} for side in (gold, predicted))
+        scores = set_scores(gold_texts, predicted_texts, label)
         each |= {name: scores[name] for name in (f"{label}_f1", f"{label}_support")}
     average = {"macro_f1": float(np.mean([each[f"{label}_f1"] for label in present]))}
     average["accuracy"] = float(np.mean([one == other for one, other in zip(gold, predicted, strict=True)]))

@@ -90,7 +90,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         domains.warnings[f"the model that it goes on from: {reason}"] += 1
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
-    before = source_only(cfg)
+    source_run = source_only(cfg)
     cache = folder_of(cfg, "cache")
     cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
@@ -112,7 +112,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         precision=pick_precision(options.precision, device),
         cache=cache,
         saved_runs=SavedRuns(),
-        source_only=before.folder if before else None,
+        source_only=source_run.folder if source_run else None,
         epochs=options.epochs,
     )
     _check_parser(session, made)
@@ -170,7 +170,7 @@ def refuse_gold(cfg: DictConfig) -> None:
         if part.get("root") and part.get("folder"):
             gold += [path for path in Path(part["root"], part["folder"]).rglob("*") if path.is_file()]
     for path in files_named(values["adaptation"]):
-        if copied := [str(one) for one in gold if path.is_file() and filecmp.cmp(one, path, shallow=False)]:
+        if copied := [str(file) for file in gold if path.is_file() and filecmp.cmp(file, path, shallow=False)]:
             fix = "target_labels=all learns from data.target.train_path, and marks the run"
             raise ValueError(f"adaptation: {path}: is {copied[0]}, labels that the run must not learn from; {fix}")
 

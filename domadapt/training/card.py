@@ -54,10 +54,10 @@ def score_warnings(
 ) -> Iterator[str]:
     """Why not to take a score on the target test at its word, one sentence each; ``epoch`` is the kept one."""
     dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
-    best = max(dev, key=lambda one: dev[one])
+    best = max(dev, key=lambda candidate: dev[candidate])
     if dev[best] - dev[epoch] >= FELL:
-        both = f"{100 * dev[epoch]:.1f} {task.headline} and epoch {best} had {100 * dev[best]:.1f}"
-        yield f"on source dev the kept epoch {epoch} has {both}: compare with selection=source_dev"
+        scores = f"{100 * dev[epoch]:.1f} {task.headline} and epoch {best} had {100 * dev[best]:.1f}"
+        yield f"on source dev the kept epoch {epoch} has {scores}: compare with selection=source_dev"
     if task.kind == "sequence":
         held, predicted = Counter(r.label for r in records), Counter(p.label for p in predictions)
         if missing := [repr(name) for name in task.labels if not held[name]]:
@@ -76,7 +76,7 @@ def one_class(predicted: Mapping[str | None, int], texts: str) -> Iterator[str]:
     >>> list(one_class({"good": 9, "bad": 1}, "target texts"))
     []
     """
-    total, name = sum(predicted.values()), max(predicted, key=lambda one: predicted[one])
+    total, name = sum(predicted.values()), max(predicted, key=lambda label: predicted[label])
     if predicted[name] >= ONE_CLASS * total:
         yield f"one class predicted: {predicted[name]} of {total} {texts} are called {name!r}"
 
@@ -122,9 +122,9 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     path = None if session.source_only is None else session.source_only / "predictions.jsonl"
     if path is None or not path.is_file():
         return []
-    found = read_json_lines(path)
+    rows = read_json_lines(path)
     texts = [text.text for text in session.domains.unlabelled.texts]
-    return found if [line["text"] for line in found] == texts else []
+    return rows if [line["text"] for line in rows] == texts else []
 
 
 COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
@@ -137,10 +137,10 @@ def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]])
     >>> [warning.text for warning in fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9])]
     ['spans found: 1, by the source-only model 20; adapting has likely harmed: use that model']
     """
-    one, other = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
-    if one >= FEW_SPANS and other < one / 2:
+    spans_before, spans_now = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
+    if spans_before >= FEW_SPANS and spans_now < spans_before / 2:
         harmed = "adapting has likely harmed: use that model"
-        yield CardWarning(f"spans found: {other:,}, by the source-only model {one:,}; {harmed}", COMPARE)
+        yield CardWarning(f"spans found: {spans_now:,}, by the source-only model {spans_before:,}; {harmed}", COMPARE)
 
 
 def no_better(before: Expected | None, now: Expected | None) -> Iterator[CardWarning]:
@@ -162,22 +162,22 @@ def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str],
     """
     pairs = [(before.get(key, 0), now.get(key, 0), key) for key in {**before, **now}]
     large = [(a, b, key) for a, b, key in pairs if abs(a - b) >= 3 and 3 * min(a, b) <= max(a, b)]
-    for a, b, (kind, found) in sorted(large, key=lambda one: (-abs(one[0] - one[1]), one[2])):
-        yield ChangedWords(kind, found, a, b)
+    for a, b, (kind, written) in sorted(large, key=lambda change: (-abs(change[0] - change[1]), change[2])):
+        yield ChangedWords(kind, written, a, b)
 
 
 def _changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[ChangedWords]:
     """Changes of two models' rows, each with the first text in which more was found."""
     texts: dict[tuple[bool, str, str], ShownText] = {}
-    found = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for gained, rows in enumerate((before, now)):
         for line, span in ((one, span) for one in rows for span in one["spans"]):
-            found[gained][_name(span)] += 1
+            counts[gained][_name(span)] += 1
             shown, left_out = cut(line["text"], LONGEST)
             if span["end"] <= len(shown):
                 marked = ((span["start"], span["end"], span["type"]),)
                 texts.setdefault((bool(gained), *_name(span)), ShownText(shown, left_out, spans=marked))
-    for one in changes(*found):
+    for one in changes(*counts):
         yield replace(one, text=texts.get((one.now > one.before, one.kind, one.words)))
 
 
@@ -190,10 +190,10 @@ def _kinds(session: Session, now: Sequence[Mapping[str, Any]]) -> Iterator[Kind]
     records = session.domains.source_records
     if session.task.kind == "token":
         source = Counter(span.type for record in records for span in record.spans or ())
-        found = Counter(_name(span) for line in now for span in line["spans"])
+        counts = Counter(_name(span) for line in now for span in line["spans"])
         for name in session.task.names:
-            own = Counter({written: count for (kind, written), count in found.items() if kind == name})
-            yield Kind(name, own.total(), source[name], tuple(own.most_common(WORDS)))
+            terms = Counter({written: count for (kind, written), count in counts.items() if kind == name})
+            yield Kind(name, terms.total(), source[name], tuple(terms.most_common(WORDS)))
         return
     labels, predicted = Counter(record.label for record in records), Counter(line["label"] for line in now)
     typical = typical_words([(line["text"], str(line["label"])) for line in now[:READ]])
@@ -210,13 +210,13 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     (('good', 2),)
     """
     held = [(frozenset(words(text)), label) for text, label in labelled]
-    of_all = Counter(word for found, _ in held for word in found)
+    of_all = Counter(word for text_words, _ in held for word in text_words)
     result = {}
     for name, size in Counter(label for _, label in held).items():
-        own = Counter(word for found, label in held if label == name for word in found)
-        often = [(word, count, of_all[word] - count) for word, count in own.items() if count > 1]
+        counts = Counter(word for text_words, label in held if label == name for word in text_words)
+        often = [(word, count, of_all[word] - count) for word, count in counts.items() if count > 1]
         ranked = sorted((-log_odds(here, size, there, len(held) - size), word) for word, here, there in often)
-        result[name] = tuple((word, own[word]) for score, word in ranked[:WORDS] if score < -1)
+        result[name] = tuple((word, counts[word]) for score, word in ranked[:WORDS] if score < -1)
     return result
 
 
@@ -243,15 +243,15 @@ def _warnings(
         yield CardWarning(few, "domadapt score model={run} input=LABELLED")
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
-        one = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
-        for text in one or ([f"never predicted: {listed(never)}"] if never else []):
+        dominant = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
+        for text in dominant or ([f"never predicted: {listed(never)}"] if never else []):
             yield CardWarning(text, look)
         known = Counter(record.label for record in session.domains.source_dev)
         always = known.most_common(1)[0]
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
-            more = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
-            yield CardWarning(right, _again(metrics, "trainer.min_steps", more))
+            larger = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
+            yield CardWarning(right, _again(metrics, "trainer.min_steps", larger))
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
@@ -263,8 +263,8 @@ def _warnings(
         yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
-        more = min(2 * session.max_length, session.encoder.longest)
-        yield CardWarning(cut_off, _again(metrics, "max_length", more) if more > session.max_length else "")
+        larger = min(2 * session.max_length, session.encoder.longest)
+        yield CardWarning(cut_off, _again(metrics, "max_length", larger) if larger > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
             yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
@@ -298,22 +298,22 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
     ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions",
     'if that is right, leave degree_words out of the command')
     """
-    known, here = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
+    known, predictions = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
     examples = dict[tuple[str, bool], str]()
-    for counts, spans in ((known, labelled), (here, found)):
+    for counts, spans in ((known, labelled), (predictions, found)):
         for text, start, end, kind in spans:
             places = with_adverb(text, start, end)
             inside = None if places is None else places[0] == start
             counts[kind, inside] += 1
-            if counts is here and places and inside is not None:
+            if counts is predictions and places and inside is not None:
                 examples.setdefault((kind, inside), " or ".join(repr(shortened(text[at:end], 40)) for at in places))
     for (kind, inside), example in examples.items():
-        own, total, now = known[kind, inside], known[kind, True] + known[kind, False], here[kind, inside]
-        of_all = now + here[kind, not inside] + here[kind, None]
-        if total >= FEW_SPANS and own > 0.8 * total and now > 0.05 * of_all:
-            do = f"{'have the adverb' if inside else 'leave the adverb out'} ({own} of {total} times)"
-            told = f"Your labels {do}, and so do {now} of {of_all} predictions"
-            yield f"{kind}: {example}? {told}; if that is right, leave degree_words out of the command", inside
+        same, total, now = known[kind, inside], known[kind, True] + known[kind, False], predictions[kind, inside]
+        of_all = now + predictions[kind, not inside] + predictions[kind, None]
+        if total >= FEW_SPANS and same > 0.8 * total and now > 0.05 * of_all:
+            do = f"{'have the adverb' if inside else 'leave the adverb out'} ({same} of {total} times)"
+            evidence = f"Your labels {do}, and so do {now} of {of_all} predictions"
+            yield f"{kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
 
 
 def to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
@@ -358,15 +358,15 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
     """The run's command with another value, and another folder where it names one."""
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
-    kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
+    remaining = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
     named = any(word.startswith("paths.run=") for word in words)  # two commands of a card take two folders
     folder = f" paths.run={{run}}_{setting.rpartition('.')[2]}_{value}" if named else ""
-    given = dict(word.partition("=")[::2] for word in kept)
+    given = dict(word.partition("=")[::2] for word in remaining)
     files = [given.get(f"{side}.path", "") for side in ("source", "target")]
     short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
-    if short and {*short} <= {*kept}:  # as it was most likely typed
-        kept = ["domadapt", "adapt", *files, *(word for word in kept[2:] if word not in short)]
-    return f"{shlex.join(kept)} {setting}={value}{folder}"
+    if short and {*short} <= {*remaining}:  # as it was most likely typed
+        remaining = ["domadapt", "adapt", *files, *(word for word in remaining[2:] if word not in short)]
+    return f"{shlex.join(remaining)} {setting}={value}{folder}"
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> list[Prediction]:
@@ -395,12 +395,12 @@ def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
     """The fast part of the audit, of a user's own files, not benchmarks, into the run's folder; no test is opened."""
     if config.in_domain or config.pairs is not None or not own_files(config.values["data"]):
         return None
-    found = audit(session.domains, session.task.kind, session.seed, fast=True)
-    write_audit(found, config.folder / "audit.json")  # metrics.json holds the configuration, without secrets
-    for finding in found.findings:
+    result = audit(session.domains, session.task.kind, session.seed, fast=True)
+    write_audit(result, config.folder / "audit.json")  # metrics.json holds the configuration, without secrets
+    for finding in result.findings:
         if finding.severity != "note" and session.source_only is None:  # that run has said it
             log.warning("audit: %s", finding.text)
-    return found
+    return result
 
 
 def leave_card(
@@ -411,8 +411,8 @@ def leave_card(
     if session.source_only is not None:  # the adapted model's run alone: one file to label
         learnt = {record.text for record in session.domains.target_records}
         texts = [text for text in session.domains.unlabelled.texts if text.text not in learnt]
-        before = os.path.relpath(session.source_only, folder)
-        card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder), source_only=before)
+        source_only = os.path.relpath(session.source_only, folder)
+        card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder), source_only=source_only)
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 

@@ -64,14 +64,16 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
-    if (before := build.source_only(config.composed)) is not None:
+    if (source_run := build.source_only(config.composed)) is not None:
         build.refuse_early(config.composed)  # which tells what is odd in methods' files, too
-        if finished(before.folder, before.key) is None:
+        if finished(source_run.folder, source_run.key) is None:
             log.info("two networks are trained: first the source-only one, then the adapted one")
-            train(before)
-    if before is not None and not (before.folder / "model").is_dir():
+            train(source_run)
+    if source_run is not None and not (source_run.folder / "model").is_dir():
         fix = "move that folder away, and it is trained again"
-        raise ValueError(f"{before.folder}: is finished, but its model/, which this run learns from, is gone; {fix}")
+        raise ValueError(
+            f"{source_run.folder}: is finished, but its model/, which this run learns from, is gone; {fix}"
+        )
     for name in FILES:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -151,18 +153,18 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
-        before = build.source_only(cfg)
-        told = read_results(before.folder, before.key) if before else None  # by the source-only run
-        for warning in noted(session.domains.warnings - Counter(told["counts"]["warnings"] if told else {})):
+        source_run = build.source_only(cfg)
+        earlier = read_results(source_run.folder, source_run.key) if source_run else None  # by the source-only run
+        for warning in noted(session.domains.warnings - Counter(earlier["counts"]["warnings"] if earlier else {})):
             log.warning("%s", warning)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
     options = replace(config.options, regret=config.options.regret and sealed is not None)
     epochs = Epochs(config.folder / "checkpoint", config.key, session, validators, options, status, network.shared)
     with ceiling.once():
-        if (found := ceiling.take(config.folder, session.domains.source)) is not None:
-            here = summary(config, session.domains, session.task)
-            return written(found | {name: here[name] for name in ("key", "source", "config", "command")}, status)
+        if (stored := ceiling.take(config.folder, session.domains.source)) is not None:
+            this_run = summary(config, session.domains, session.task)
+            return written(stored | {name: this_run[name] for name in ("key", "source", "config", "command")}, status)
         metrics = learn(config, epochs, sealed, network, logger)
         metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
         ceiling.made(config.folder)
@@ -215,8 +217,8 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     rows = session.evaluate(session.dev, epochs.batch_size, "source dev").rows
     session.task.temperature = temperature(rows)
     dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
-    found = counted(session.domains.source_dev, dev.predictions, session.task.names)
-    replace_folder(config.folder / "model", lambda part: write_model(session, config.values, found, part))
+    counts = counted(session.domains.source_dev, dev.predictions, session.task.names)
+    replace_folder(config.folder / "model", lambda part: write_model(session, config.values, counts, part))
     return dev
 
 
@@ -287,13 +289,13 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
     (gold,) = targets.values()
     tested = Tested(records, {}, {})
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
-    for one in (*others, epoch):
-        epochs.restore(one)
-        found = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
-        places = zip(found.rows.texts.tolist(), found.rows.words.tolist(), strict=True)
+    for current in (*others, epoch):
+        epochs.restore(current)
+        evaluation = session.evaluate(examples, epochs.batch_size, f"target test, epoch {current}")
+        places = zip(evaluation.rows.texts.tolist(), evaluation.rows.words.tolist(), strict=True)
         classes = np.array([np.atleast_1d(gold[text])[word] for text, word in places], dtype=np.int64)
-        tested.found[one] = replace(found, rows=replace(found.rows, classes=classes))
-        tested.scores[one] = session.task.score(records, found.predictions)
+        tested.found[current] = replace(evaluation, rows=replace(evaluation.rows, classes=classes))
+        tested.scores[current] = session.task.score(records, evaluation.predictions)
     return tested
 
 

@@ -122,9 +122,9 @@ def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, 
 
 
 def check_devices(options: TrainerOptions, device: torch.device) -> None:
-    found = torch.cuda.device_count() if device.type == "cuda" else None
-    if type(options.devices) is not int or options.devices < 1 or (found and options.devices > found):
-        expected = f"expected a whole number from 1{f' to {found}' if found else ''}"
+    available = torch.cuda.device_count() if device.type == "cuda" else None
+    if type(options.devices) is not int or options.devices < 1 or (available and options.devices > available):
+        expected = f"expected a whole number from 1{f' to {available}' if available else ''}"
         raise ValueError(f"trainer.devices={options.devices!r}: {expected}")
     known = options.strategy == "auto" or any(word in str(options.strategy) for word in ("spawn", "fork"))
     if options.devices > 1 and not known:
@@ -152,8 +152,8 @@ def as_one_process() -> Iterator[None]:
 
 def mean_over_ranks(values: Mapping[str, float], trainer: pl.Trainer) -> dict[str, float]:
     """Mean of each value over all processes; every one of them must ask, for the same names."""
-    own = torch.tensor(list(values.values()), dtype=torch.float64, device=trainer.strategy.root_device)
-    return dict(zip(values, trainer.strategy.reduce(own, reduce_op="mean").tolist(), strict=True))
+    local = torch.tensor(list(values.values()), dtype=torch.float64, device=trainer.strategy.root_device)
+    return dict(zip(values, trainer.strategy.reduce(local, reduce_op="mean").tolist(), strict=True))
 
 
 def of_all_ranks(value: Any) -> list[Any]:

@@ -91,11 +91,11 @@ class Epochs(Callback):
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
         if self.present == epoch:
             return
-        kept = self.weights(epoch)
-        self.session.encoder.load_state_dict(kept["encoder"])
+        saved = self.weights(epoch)
+        self.session.encoder.load_state_dict(saved["encoder"])
         for name, method in self.session.methods.items():
-            method.load_state_dict(kept["methods"][name])
-            method.recall(kept["memory"][name])
+            method.load_state_dict(saved["methods"][name])
+            method.recall(saved["memory"][name])
         for module in (self.session.encoder, *self.session.methods.values()):
             module.to(self.session.device).eval()
         self.present = epoch
@@ -106,16 +106,16 @@ class Epochs(Callback):
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:  # a seed of its own, lest all drop the same units
-            own = np.random.SeedSequence([self.session.seed, trainer.global_rank]).generate_state(1)[0]
-            pl.seed_everything(int(own), verbose=False)
+            seed = np.random.SeedSequence([self.session.seed, trainer.global_rank]).generate_state(1)[0]
+            pl.seed_everything(int(seed), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
         if trainer.is_global_zero:
             at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
             self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
-            since, _, before = self.began
+            since, _, first_step = self.began
             if not self.told and (took := time.monotonic() - since) >= FIRST and quiet():
-                self._tell(f"step {at} of {steps}", took / (at - before) * (steps - at))
+                self._tell(f"step {at} of {steps}", took / (at - first_step) * (steps - at))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
@@ -138,9 +138,9 @@ class Epochs(Callback):
                 headline = self.session.task.headline
                 module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
                 if quiet():
-                    since, before, _ = self.began
+                    since, first_epoch, _ = self.began
                     epochs = trainer.max_epochs or epoch
-                    left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
+                    left = (time.monotonic() - since) / (epoch - first_epoch) * (epochs - epoch)
                     self._tell(epoch_line(self.curve[-1], headline, epochs), left)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
@@ -258,17 +258,17 @@ def epoch_line(line: dict[str, Any], headline: str, epochs: int) -> str:
 def final_weights(session: Session) -> Iterator[None]:
     """Within it, the encoder has the weights that are scored and saved: averaged, folded, or as they are."""
     encoder = session.encoder
-    own = encoder.state_dict()
-    final: dict[str, Tensor] = dict(own)
+    current = encoder.state_dict()
+    final: dict[str, Tensor] = dict(current)
     for method in session.methods.values():
         final = method.final_weights(final)
-    changed = {name: tensor for name, tensor in final.items() if tensor is not own[name]}
-    kept = {name: own[name].clone() for name in changed}
+    changed = {name: tensor for name, tensor in final.items() if tensor is not current[name]}
+    saved = {name: current[name].clone() for name in changed}
     encoder.load_state_dict(changed, strict=False)
     try:
         yield
     finally:
-        encoder.load_state_dict(kept, strict=False)
+        encoder.load_state_dict(saved, strict=False)
 
 
 class Bar(TQDMProgressBar):
@@ -321,8 +321,8 @@ def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) ->
     """Of small data, and of methods that will do nothing."""
     if passes > 1:
         few = f"{len(session.source)} texts make {steps // options.epochs // passes} steps an epoch, which are few"
-        more = f"each of {options.epochs} epochs goes over them {passes} times, {steps} steps in all"
-        log.info("%s: %s (trainer.min_steps=%d; 0 goes over them once)", few, more, options.min_steps)
+        repeats = f"each of {options.epochs} epochs goes over them {passes} times, {steps} steps in all"
+        log.info("%s: %s (trainer.min_steps=%d; 0 goes over them once)", few, repeats, options.min_steps)
     for name, method in session.methods.items():
         if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
             why = f"it begins after epoch {method.first_epoch}, and there are {options.epochs} (trainer.epochs)"
@@ -334,13 +334,13 @@ def met_pieces(session: Session) -> set[int]:
     if any(method.whole_vocabulary for method in session.methods.values()):
         return set()
     tokenizer = session.encoder.tokenizer
-    found = set(map(int, tokenizer.all_special_ids))
+    ids = set(map(int, tokenizer.all_special_ids))
     for example in (*session.source, *session.target):  # dev and validation texts must not change what is trained
-        found.update(example.input_ids)
+        ids.update(example.input_ids)
     if session.augments and not session.target:  # with words of texts that are in no batch
         for pieces in tokenizer([text.text for text in session.domains.unlabelled.texts])["input_ids"]:
-            found.update(pieces)
-    return found
+            ids.update(pieces)
+    return ids
 
 
 def resumable(epochs: Epochs) -> int:

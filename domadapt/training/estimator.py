@@ -107,9 +107,9 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model, (texts, given) = self._fitted(), _as_many(X, y)
         task = model.session.task
         records = []
-        for number, (text, one) in enumerate(zip(texts, given, strict=True)):
-            label = _name(one) if self.task == "classification" else None
-            spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in one) if label is None else None
+        for number, (text, truth) in enumerate(zip(texts, given, strict=True)):
+            label = _name(truth) if self.task == "classification" else None
+            spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in truth) if label is None else None
             records.append(Record(f"y[{number}]", "score", text, label=label, spans=spans))
         task.check(records)  # what the model cannot give would be left out of the mean
         return task.score(records, model.predict(texts))[task.headline]
@@ -121,7 +121,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
 
 def _as_many(X: Iterable[str], y: Iterable[Any]) -> tuple[list[str], list[Any]]:
-    texts, given = [one.text for one in unlabelled(X)], list(y)
+    texts, given = [text.text for text in unlabelled(X)], list(y)
     if len(texts) != len(given):
         raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
     return texts, given

@@ -80,8 +80,8 @@ def unlike_sources(records: Iterable[Record]) -> Iterator[str]:
         names[record.domain].update(labels)
     for two in combinations(sorted(name for name in names if names[name]), 2):
         if names[two[0]].isdisjoint(names[two[1]]):
-            both = " and ".join(f"{source} ({', '.join(sorted(names[source]))})" for source in two)
-            yield f"{both} have no label in common: give the same name to what is the same"
+            sources = " and ".join(f"{source} ({', '.join(sorted(names[source]))})" for source in two)
+            yield f"{sources} have no label in common: give the same name to what is the same"
 
 
 def rare_labels(records: Iterable[Record]) -> Iterator[str]:

@@ -45,7 +45,7 @@ class SharedNetwork:
         asked = config.values["paths"]["share_networks"]
         self.shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
         names = (f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1))
-        self._files = [session.cache / one for one in names]
+        self._files = [session.cache / file for file in names]
 
     def once(self) -> AbstractContextManager[None]:
         """Hold it: another run that asks for the same network waits for this one's."""
@@ -63,13 +63,13 @@ class SharedNetwork:
         if not self.shared:
             return False
         try:
-            kept = [checkpoint.load(file) for file in self._files]
+            checkpoints = [checkpoint.load(file) for file in self._files]
         except ValueError:  # not there, or damaged: it is made again
             return False
         cache = self._files[0].parent
         log.info("%s: the network that it would train is in %s, taken from there", epochs.folder.parent, cache)
         with epochs.status.during("take"):
-            for epoch, saved in enumerate(kept, start=1):
+            for epoch, saved in enumerate(checkpoints, start=1):
                 epochs.keep(epoch, saved["weights"])
                 epochs.restore(epoch)
                 epochs.score(epoch, saved["step"], saved["losses"], [logger] if logger else [])

@@ -124,7 +124,7 @@ def clear_parts(path: Path, idle: float = 0.0) -> None:
     """
     for part in path.parent.glob(f".{path.name}.*{PART}"):
         with suppress(FileNotFoundError):  # whose writer has finished
-            if time.time() - max(one.stat().st_mtime for one in (part, *part.rglob("*"))) >= idle:
+            if time.time() - max(file.stat().st_mtime for file in (part, *part.rglob("*"))) >= idle:
                 shutil.rmtree(part, ignore_errors=True)
 
 

@@ -19,11 +19,11 @@ def paired(text: str, other: str) -> str:
     >>> paired("It rains.", "It is dry.")
     'It rains. ␞ It is dry.'
     """
-    for name, one in (("text", text), ("text_pair", other)):
-        if not one.strip():
-            raise ValueError(f"{name}={one!r}: blank; expected the two texts of a pair")
-        if BOUNDARY in one:
-            raise ValueError(f"{name}={one[:60]!r}: holds {BOUNDARY}, which parts the two of a pair; drop it")
+    for name, part in (("text", text), ("text_pair", other)):
+        if not part.strip():
+            raise ValueError(f"{name}={part!r}: blank; expected the two texts of a pair")
+        if BOUNDARY in part:
+            raise ValueError(f"{name}={part[:60]!r}: holds {BOUNDARY}, which parts the two of a pair; drop it")
     return text + BETWEEN + other
 
 
@@ -33,7 +33,7 @@ def is_text(item: Any) -> bool:
     >>> is_text("Sharp."), is_text(["It rains.", "It is dry."]), is_text(["Sharp."])
     (True, True, False)
     """
-    two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(one, str) for one in item)
+    two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(text, str) for text in item)
     return isinstance(item, str) or two
 
 

@@ -83,11 +83,11 @@ def _ctrl_c_for_the_parent() -> Iterator[None]:
     Python's resource tracker comes before: whoever starts it (the first worker would) is left hearing Ctrl-C.
     """
     ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 @lru_cache
@@ -105,13 +105,13 @@ def end_with(parent: int) -> None:
 @contextmanager
 def quieter(loggers: Iterable[str], level: int) -> Iterator[None]:
     """Within it, these loggers tell nothing below a level."""
-    before = {logger: logger.level for logger in map(logging.getLogger, loggers)}
-    for logger in before:
+    levels = {logger: logger.level for logger in map(logging.getLogger, loggers)}
+    for logger in levels:
         logger.setLevel(level)
     try:
         yield
     finally:
-        for logger, was in before.items():
+        for logger, was in levels.items():
             logger.setLevel(was)
 
 

@@ -43,8 +43,8 @@ class Averaging(Method):
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """The mean, of all that no method before this one has changed."""
-        own = self.session.encoder.state_dict()
-        same = {name for name, weight in weights.items() if weight.data_ptr() == own[name].data_ptr()}
+        current = self.session.encoder.state_dict()
+        same = {name for name, weight in weights.items() if weight.data_ptr() == current[name].data_ptr()}
         return weights | {name: mean for name, mean in self.mean.items() if name in same}
 
     def memory(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class ExternalLabels(Method):
                 f"external_labels.path={path!r}: expected a file of labelled target texts, such as "
                 f"adaptation.external_labels.path=llm.jsonl, or several: [one.jsonl,other.jsonl]"
             )
-        self.paths = [path] if isinstance(path, str) else [str(one) for one in path]
+        self.paths = [path] if isinstance(path, str) else [str(file) for file in path]
         self.batch_size, self.bootstrap = batch_size, bootstrap
         self.examples: list[Example] = []  #: that a file labels
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
@@ -122,8 +122,8 @@ class ExternalLabels(Method):
         spans = session.task.kind == "token"
         classes = targets["word_tags"] if spans else targets["labels"]
         sure = [confidences(r, e.words if spans else None) for r, e in zip(placed, examples, strict=True)]
-        both = [torch.stack([torch.as_tensor(own).view(-1), how]) for own, how in zip(classes, sure, strict=True)]
-        return {example.index: one for example, one in zip(examples, both, strict=True)}
+        stacked = [torch.stack([torch.as_tensor(ids).view(-1), how]) for ids, how in zip(classes, sure, strict=True)]
+        return {example.index: rows for example, rows in zip(examples, stacked, strict=True)}
 
     def _disputed(self, network: Tensor, file: Tensor, rows: Sequence[Any]) -> list[str]:
         """What the first file and the network call differently, most frequent first."""
@@ -183,10 +183,10 @@ def _warn(path: str, warnings: Counter[str]) -> None:
 def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:
     """Records that label a text differently from the first one with it, each behind that one."""
     first = dict[str, Record]()
-    both = [(first.setdefault(r.text, r), r) for r in (moved(record, record.text.strip()) for record in records)]
+    pairs = [(first.setdefault(r.text, r), r) for r in (moved(record, record.text.strip()) for record in records)]
     if kind == "token":
-        return [(one, other) for one, other in both if set(one.spans or ()) != set(other.spans or ())]
-    return [(one, other) for one, other in both if one.label != other.label]
+        return [(one, other) for one, other in pairs if set(one.spans or ()) != set(other.spans or ())]
+    return [(one, other) for one, other in pairs if one.label != other.label]
 
 
 def moved(record: Record, text: str) -> Record:

@@ -45,15 +45,15 @@ def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
         except UnicodeDecodeError as error:
             raise ValueError(f"guidelines.{name}={given}: not UTF-8 ({error.reason}); save it as UTF-8") from None
         table = Path(path).suffix in (".csv", ".tsv", ".json", ".jsonl")
-        if odd := [line for line in given if line.strip() and (table or re.search(r"[,;\t{]", line))]:
-            raise ValueError(f"guidelines.{name}={path}: {odd[0]!r}: expected a text file, one word or phrase per line")
+        if bad := [line for line in given if line.strip() and (table or re.search(r"[,;\t{]", line))]:
+            raise ValueError(f"guidelines.{name}={path}: {bad[0]!r}: expected a text file, one word or phrase per line")
     each = [given] if given is not None and not isinstance(given, Sequence) else given or []
-    if wrong := [one for one in each if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
+    if wrong := [item for item in each if not isinstance(item, str) or item.strip(" .…") != item.strip()]:
         raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; one such as true goes into quotes")
-    found = frozenset(word.strip().lower() for word in each if word.strip())
-    if each and not found:
+    words = frozenset(word.strip().lower() for word in each if word.strip())
+    if each and not words:
         raise ValueError(f"guidelines.{name}: no word in it; leave it out, or give some")
-    return found
+    return words
 
 
 class Guidelines(Method):
@@ -76,23 +76,23 @@ class Guidelines(Method):
         self.limits = with_degree if degree_words_in_opinion else without_degree
         english = ENGLISH.split(",") if degree_words == "english" else degree_words
         self.given = {"terms": terms, "not_terms": not_terms, "degree_words": english}
-        self.words = {n: words_of(n, None if isinstance(some, str) else some) for n, some in self.given.items()}
+        self.words = {n: words_of(n, None if isinstance(given, str) else given) for n, given in self.given.items()}
         self.terms: list[int] = []  # tags
 
     def refuse(self, domains: Domains | None = None, task: Task | None = None) -> None:
         """Read files, and refuse what is wrong with them; a saved model has their words and reads none."""
-        for name, some in self.given.items():
-            if isinstance(some, str) and not Path(some).is_file():
-                raise ValueError(f"guidelines.{name}={some}: no such file; give one, or a list of words")
-            self.words[name] = words_of(name, some)
-        if both := self.words["terms"] & self.words["not_terms"]:
-            raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(both))}")
+        for name, given in self.given.items():
+            if isinstance(given, str) and not Path(given).is_file():
+                raise ValueError(f"guidelines.{name}={given}: no such file; give one, or a list of words")
+            self.words[name] = words_of(name, given)
+        if shared := self.words["terms"] & self.words["not_terms"]:
+            raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(shared))}")
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
         self.refuse()
         self.state(self.session.task.labels, term_kinds(self.session))
-        return {f"guidelines/{name}": sorted(some)[:50] for name, some in self.words.items()}
+        return {f"guidelines/{name}": sorted(words)[:50] for name, words in self.words.items()}
 
     def state(self, labels: Sequence[str], kinds: Collection[str]) -> None:
         """Say which span types are terms; refuse what these make no sense of."""
@@ -108,8 +108,8 @@ class Guidelines(Method):
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """By list of words: (nodes,) True for words that are in one of its phrases."""
         texts = [[spelled(e.word(place)) for place in range(len(e.words))] for e in examples]
-        known = {name: frozenset(map(spelled, some)) for name, some in self.words.items()}
-        inside = {name: [one for words in texts for one in parts_of(words, some)] for name, some in known.items()}
+        known = {name: frozenset(map(spelled, phrases)) for name, phrases in self.words.items()}
+        inside = {name: [hit for words in texts for hit in parts_of(words, phrases)] for name, phrases in known.items()}
         return {name: torch.tensor(places, dtype=torch.bool) for name, places in inside.items()}
 
     def transform(self, output: Output, batch: Batch) -> Output:
@@ -136,7 +136,7 @@ class Guidelines(Method):
         return with_word_logits(output, batch, without)
 
     def memory(self) -> dict[str, Any]:
-        return {"terms": self.terms, "words": {name: sorted(some) for name, some in self.words.items()}}
+        return {"terms": self.terms, "words": {name: sorted(words) for name, words in self.words.items()}}
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.terms = list(memory["terms"])
@@ -214,11 +214,11 @@ def without_degree(logits: Tensor, words: Sequence[int], terms: Sequence[int]) -
     firsts = [tag for tag in range(1, logits.shape[1], 2) if tag not in terms]
     laters = [tag + 1 for tag in firsts]
     for word in sorted(words):
-        both = shares[word, firsts] * shares[word + 1, laters]
-        shares[word, firsts] -= both
-        shares[word, 0] += both.sum()
-        shares[word + 1, laters] -= both
-        shares[word + 1, firsts] += both
+        joint = shares[word, firsts] * shares[word + 1, laters]
+        shares[word, firsts] -= joint
+        shares[word, 0] += joint.sum()
+        shares[word + 1, laters] -= joint
+        shares[word + 1, firsts] += joint
     return shares.clamp(min=1e-12).log()
 
 
@@ -235,5 +235,5 @@ def with_adverb(text: str, start: int, end: int) -> tuple[int, int] | None:
     """
     if inside := _INSIDE.match(text, start, end):
         return start, inside.end()
-    before = _BEFORE.search(text, max(0, start - 20), start)
-    return before and (before.start(), start)
+    adverb = _BEFORE.search(text, max(0, start - 20), start)
+    return adverb and (adverb.start(), start)

@@ -52,9 +52,9 @@ def information(probabilities: Tensor, rho: float) -> Tensor:
     """
     if not len(probabilities):
         return probabilities.sum()
-    together = entropy(probabilities.mean(0))
-    diverse = bool(together < rho * math.log(probabilities.shape[-1]))
-    return entropy(probabilities).mean() - together * diverse
+    marginal_entropy = entropy(probabilities.mean(0))
+    diverse = bool(marginal_entropy < rho * math.log(probabilities.shape[-1]))
+    return entropy(probabilities).mean() - marginal_entropy * diverse
 
 
 def merge(probabilities: Tensor, names: list[str]) -> Tensor:

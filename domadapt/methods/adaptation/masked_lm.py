@@ -161,5 +161,5 @@ class MaskedLanguageModel(Method):
         special: Tensor = self.special  # type: ignore[assignment]
         # 80 % become the mask, 10 % a random piece, 10 % stay (Devlin et al. 2019); drawn on the CPU, in place.
         given = input_ids.to("cpu", copy=True), special[input_ids].cpu()
-        corrupted, labels = (found.to(input_ids.device) for found in self.masking.torch_mask_tokens(*given))
+        corrupted, labels = (tensor.to(input_ids.device) for tensor in self.masking.torch_mask_tokens(*given))
         return corrupted, labels != -100

@@ -112,8 +112,8 @@ class SelfTraining(Method):
         rows = torch.cat([*labels.values()])
         words = by_bag_of_words(source, [texts[number] for number in labels], rows.exp().double().numpy())
         teachers = 1 + self.average
-        both = torch.log((teachers * rows.exp() + torch.from_numpy(words).to(rows)) / (teachers + 1))
-        return dict(zip(labels, both.split(1), strict=True))
+        mixed = torch.log((teachers * rows.exp() + torch.from_numpy(words).to(rows)) / (teachers + 1))
+        return dict(zip(labels, mixed.split(1), strict=True))
 
     def collapsed(self, shares: Tensor, wanted: Tensor) -> str:
         """What is wrong with labels of these (classes,) shares, where the source has the wanted ones; or empty."""
@@ -197,25 +197,25 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     fold = np.random.default_rng(0).permutation(len(texts)) % FOLDS
     result = np.full_like(labels, 1e-9)
     for number in range(min(FOLDS, len(texts))):
-        own = fold == number
-        shown = np.concatenate([classes, answers[~own]])
-        one = len(np.unique(shown)) == 1  # which a regression refuses
+        held_out = fold == number
+        shown = np.concatenate([classes, answers[~held_out]])
+        single_class = len(np.unique(shown)) == 1  # which a regression refuses
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # many, of few texts
-            model = (DummyClassifier() if one else LogisticRegression(C=10.0, max_iter=1000)).fit(
-                vstack([of_source, of_target[~own]]),
+            model = (DummyClassifier() if single_class else LogisticRegression(C=10.0, max_iter=1000)).fit(
+                vstack([of_source, of_target[~held_out]]),
                 shown,
-                sample_weight=np.concatenate([np.ones(len(known)), sure[~own]]),
+                sample_weight=np.concatenate([np.ones(len(known)), sure[~held_out]]),
             )
-        result[np.ix_(own, model.classes_)] = model.predict_proba(of_target[own])
+        result[np.ix_(held_out, model.classes_)] = model.predict_proba(of_target[held_out])
     return result
 
 
 def source_shares(session: Session) -> Tensor:
     """(classes,) how often each class is annotated in the source's training data, labelled target texts left out."""
-    own = [example for example in session.source if example.domain != session.domains.target] or session.source
-    tags = [example.word_tags for example in own if example.word_tags is not None]
-    classes = np.concatenate(tags) if tags else np.array([e.label for e in own if e.label is not None])
+    examples = [example for example in session.source if example.domain != session.domains.target] or session.source
+    tags = [example.word_tags for example in examples if example.word_tags is not None]
+    classes = np.concatenate(tags) if tags else np.array([e.label for e in examples if e.label is not None])
     return torch.from_numpy(np.bincount(classes, minlength=len(session.task.labels)) / max(1, len(classes))).float()
 
 

@@ -119,10 +119,10 @@ class TermSubstitution(Method):
         self.phrases = list(self.uses)
         self.spelled = [spelling(self.uses[phrase], texts, session.corpora.parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records[:source], parses[:source])
-        both = zip(records, parses, strict=True)
-        self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
+        pairs = zip(records, parses, strict=True)
+        self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in pairs}
         self._fill()
-        every = [place for some in self.places.values() for place in some]
+        every = [place for record_places in self.places.values() for place in record_places]
         terms = sum(place.term for place in every)
         counts = {"phrases": len(self.phrases), "terms": terms, "others": len(every) - terms}
         return {f"term_substitution/{name}": count for name, count in counts.items()}
@@ -144,8 +144,8 @@ class TermSubstitution(Method):
         known = self.session.domains.source_train
         chosen = random.random(len(records)) < self.sentence_share
         return [
-            self._rewritten(record, random) if take and record is before else record
-            for record, before, take in zip(records, known, chosen, strict=True)
+            self._rewritten(record, random) if take and record is original else record
+            for record, original, take in zip(records, known, chosen, strict=True)
         ]
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
@@ -170,8 +170,8 @@ class TermSubstitution(Method):
         """Read the target: where does each phrase belong?"""
         if not (self.predicted_terms and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
             return
-        own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
-        read = {text: (one.words, one.rows[:, own].exp().sum(1)) for text, one in self.session.readings.now().items()}
+        tags = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
+        read = {text: (one.words, one.rows[:, tags].exp().sum(1)) for text, one in self.session.readings.now().items()}
         words = {text: dict(zip(numbers, sums.tolist(), strict=True)) for text, (numbers, sums) in read.items()}
         self.q = term_probabilities(self.phrases, self.uses, words)
         self._fill()
@@ -237,8 +237,8 @@ def term_probabilities(
     for number, phrase in enumerate(phrases):
         for use in uses[phrase]:
             known = words.get(use.text, {})
-            if own := [known[word] for word in range(use.first, use.end) if word in known]:
-                sums[number] += sum(own) / len(own)
+            if probabilities := [known[word] for word in range(use.first, use.end) if word in known]:
+                sums[number] += sum(probabilities) / len(probabilities)
                 counts[number] += 1
     heads: dict[str, int] = {}
     head = np.array([heads.setdefault(phrase.words.split()[-1], len(heads)) for phrase in phrases])
@@ -306,7 +306,7 @@ def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozens
 
     def tells(counts: Counter[str]) -> bool:
         shares = [(count / counts.total(), every[label] / every.total()) for label, count in counts.items()]
-        return any(own - share > TELLING * (1 - share) for own, share in shares)
+        return any(noun_share - share > TELLING * (1 - share) for noun_share, share in shares)
 
     return frozenset(noun for noun, counts in by_class.items() if counts.total() >= MET and tells(counts))
 
@@ -320,7 +320,7 @@ def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozen
     def overlapped(start: int, end: int, but: Any = None) -> bool:
         return any(s is not but and s.start < end and start < s.end for s in spans)
 
-    found = [
+    slots = [
         Place(s.start, s.end, parse.tags[ends[s.end]] in PLURALS, True)
         for s in spans
         if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s.start, s.end, s)
@@ -328,5 +328,5 @@ def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozen
     for word, (start, end) in enumerate(parse.words.tolist()):
         noun = is_noun(parse, word, record.text) and record.text[start:end].lower() not in telling
         if noun and not overlapped(start, end):
-            found.append(Place(start, end, parse.tags[word] in PLURALS, False))
-    return found
+            slots.append(Place(start, end, parse.tags[word] in PLURALS, False))
+    return slots

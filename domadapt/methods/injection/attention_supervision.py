@@ -99,8 +99,8 @@ class AttentionSupervision(Method):
         for layer, head in taken:
             affinity[:, layer, head] = -1.0
         best = best_heads(affinity, [relation for relation, _ in self.kinds])
-        found = [(layer, head, *self.kinds[kind]) for kind, layer, head in best]
-        self.heads = [dict(zip(KEYS, one, strict=True)) for one in found]
+        chosen = [(layer, head, *self.kinds[kind]) for kind, layer, head in best]
+        self.heads = [dict(zip(KEYS, entry, strict=True)) for entry in chosen]
         if not self.heads:
             given = [*dict.fromkeys(relation for relation, _ in self.kinds)]
             why = "none of them is in the parses of the source texts; choose others, or give heads"

@@ -51,9 +51,9 @@ class GraphFusion(Method):
             texts, _ = batch.node_places()
             means = pool_words(graph.unsqueeze(0), torch.arange(nodes, device=states.device), texts, len(states))
             # One list of words' states, then texts' means, in which each piece finds its own.
-            own = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
+            words = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
             rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)
-            around = torch.cat([graph, means])[torch.where(own >= 0, own, rows)]
+            around = torch.cat([graph, means])[torch.where(words >= 0, words, rows)]
             gate = torch.tanh(self.gate(torch.cat([states.float(), around], dim=-1)))
             fused: Tensor = states + (gate * self.leave(around)).to(states.dtype)
             return fused

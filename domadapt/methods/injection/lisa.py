@@ -81,11 +81,11 @@ class Lisa(Method):
         if not self.projection:
             return weights
         names, size = (f"{self.projection}.weight", f"{self.projection}.bias"), len(self.bias)
-        own = slice(self.head * size, (self.head + 1) * size)
+        rows = slice(self.head * size, (self.head + 1) * size)
         bilinear, bias = self.bilinear.detach().float(), self.bias.detach().float()
         matrix, offset = (weights[name].clone() for name in names)
-        matrix[own] = (bilinear.T @ matrix[own].float()).to(matrix.dtype)
-        offset[own] = (bilinear.T @ offset[own].float() + bias).to(offset.dtype)
+        matrix[rows] = (bilinear.T @ matrix[rows].float()).to(matrix.dtype)
+        offset[rows] = (bilinear.T @ offset[rows].float() + bias).to(offset.dtype)
         return {**weights, names[0]: matrix, names[1]: offset}
 
 

@@ -35,7 +35,7 @@ class TreeBias(Method):
         in_range("tree_bias.rate_factor", rate_factor, 0.0, 1e6)
         if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
-        self.layers = [*layers] if isinstance(layers, list) and all(type(one) is int for one in layers) else []
+        self.layers = [*layers] if isinstance(layers, list) and all(type(layer) is int for layer in layers) else []
         if layers != "all" and (not self.layers or len({*self.layers}) < len(self.layers)):
             expected = "expected all, or different numbers of layers, such as [0,3]"
             raise ValueError(f"tree_bias.layers={layers!r}: {expected}")
