@@ -170,7 +170,7 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
     axes = " × ".join(map(counted, sizes, ("pair", "method", "seed")))
     lines = [f"{counted(len(todo), 'cell')}: {axes}; launcher {launcher}, {at_a_time}"]
     words = {
-        FINISHED: "finished: not run again (to force one, delete its folder)",
+        FINISHED: "finished: not run again (to force one, move its folder)",
         STARTED: "started or failed: go on from their last checkpoint, if there is one",
         WAITING: "to run",
     }

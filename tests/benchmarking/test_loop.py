@@ -58,7 +58,7 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
     edit(folders[3] / "metrics.json", lambda odd: odd.update(target_test={"span_f1": float("nan")}))
     again = run(given)
     said = capsys.readouterr().out
-    assert "2 finished: not run again (to force one, delete its folder)\n  2 to run\n  about" in said
+    assert "2 finished: not run again (to force one, move its folder)\n  2 to run\n  about" in said
     assert "for 2 of them" in said
     for folder, reason in ((folders[0], "unreadable"), (folders[3], "it says NaN")):
         named = [m for m in caplog.messages if m.startswith(f"{folder / 'metrics.json'}: ") and reason in m]
