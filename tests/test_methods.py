@@ -18,6 +18,7 @@ from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
 from domadapt.models.contracts import Output
 from domadapt.runs.status import Status
+from domadapt.selection.validators import Evidence, Validator
 from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.epochs import Epochs, fit
@@ -282,6 +283,19 @@ class Weightless(OnTargetAlone):
         return {"other": step.source.output.logits.sum()}
 
 
+class Forgetful(OnTargetAlone):
+    def losses(self, step: Step) -> Any:
+        return None
+
+
+class Wordy(Validator):
+    def __init__(self) -> None:
+        super().__init__("last")
+
+    def __call__(self, evidence: Evidence) -> Any:
+        return "good"
+
+
 def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_mode(tmp_path: Path) -> None:
     own = "+adaptation.alone={_target_: tests.test_methods.OnTargetAlone}"
     metrics = trained(tmp_path, "run", own)
@@ -289,4 +303,8 @@ def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_m
     assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
     with pytest.raises(ValueError, match="loss 'other' has no weight: its method gives one"):
         trained(tmp_path, "other", own.replace("OnTargetAlone", "Weightless"))
+    with pytest.raises(ValueError, match="alone: its losses are None; expected a dict of scalars by name"):
+        trained(tmp_path, "none", own.replace("OnTargetAlone", "Forgetful"))
+    with pytest.raises(ValueError, match="selection: last gives 'good'; expected a number to maximise"):
+        trained(tmp_path, "words", "~selection", "+selection={_target_: tests.test_methods.Wordy}")
     assert json.loads((tmp_path / "run" / "metrics.json").read_text(), parse_constant=pytest.fail) == metrics

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,8 @@ class Epochs(Callback):
         if self.compares:
             self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         values = {v.name: v(evidence) for v in self.validators if not v.uses_target_labels}
+        if wrong := [name for name, value in values.items() if not isinstance(value, Real)]:
+            raise ValueError(f"selection: {wrong[0]} gives {values[wrong[0]]!r:.60}; expected a number to maximise")
         line = {"epoch": epoch, "step": step, "losses": losses, "source_dev": evidence.source_dev}
         self.curve.append({**line, "validators": values, "selection": values.get(self.chosen.name)})
         for logger in loggers:

@@ -38,8 +38,10 @@ class AdaptationModule(pl.LightningModule):
         target = View(batches.target, session, batches.target_weight) if batches.target is not None else None
         self.step = step = Step(source, target, self.current_epoch, self.global_step / max(1, self.steps))
         losses = {"task": source.weight * session.task.loss(source.output, source.batch)}
-        for method in session.methods.values():
-            losses |= method.losses(step)
+        for name, method in session.methods.items():
+            if not isinstance(given := method.losses(step), dict):
+                raise ValueError(f"{name}: its losses are {given!r:.60}; expected a dict of scalars by name")
+            losses |= given
         if unknown := sorted(losses.keys() - self.weights.keys()):
             fix = "its method gives one, super().__init__({NAME: WEIGHT})"
             raise ValueError(f"loss {unknown[0]!r} has no weight: {fix}")
