@@ -68,8 +68,8 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, 
 
 
 def test_every_benchmark_can_be_imported() -> None:
-    for module in pkgutil.iter_modules(benchmarks.__path__, "benchmarks."):
-        import_module(module.name)
+    modules = [import_module(module.name) for module in pkgutil.iter_modules(benchmarks.__path__, "benchmarks.")]
+    assert modules and all(module.__doc__ for module in modules)
 
 
 def test_results_are_few_tidy_and_name_no_machine() -> None:
