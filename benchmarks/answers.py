@@ -21,7 +21,7 @@ from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.terms import noun_kinds
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.task import row
-from domadapt.training.card import adverbs, to_judge
+from domadapt.training.card import adverb_questions, words_to_judge
 from domadapt.training.cell import scores_on_test
 from domadapt.utils.files import write_atomic
 
@@ -36,7 +36,7 @@ def answers(domains: Domains, model: Model, folder: Path) -> list[str]:
     source, known = domains.source_train[:500], domains.ceiling().train
     kinds = noun_kinds(source, [*SpacyParser().parse(source)])
     found = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
-    asked = [word for word, *_ in to_judge([text.text for text in texts], found)]
+    asked = [word for word, *_ in words_to_judge([text.text for text in texts], found)]
     uses = Counter(word for record in known for word in words(record.text))
     inside = Counter(
         word
@@ -55,7 +55,7 @@ def answers(domains: Domains, model: Model, folder: Path) -> list[str]:
         write_atomic(folder / f"{name}.txt", "".join(f"{word}\n" for word in some))
         settings.append(f"adaptation.guidelines.{name}={folder}/{name}.txt")
     spans = [(line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"]]
-    if [*adverbs(spans_of(domains.source_records), spans)]:
+    if [*adverb_questions(spans_of(domains.source_records), spans)]:
         places = [(p, start) for text, start, end, _ in spans_of(known) if (p := with_adverb(text, start, end))]
         settings.append("adaptation.guidelines.degree_words=english")
         if sum(p[0] == start for p, start in places) <= len(places) / 2:

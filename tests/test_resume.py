@@ -17,7 +17,7 @@ from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.build import make_validators, run_config
 from domadapt.training.cell import train
-from domadapt.training.epochs import Epochs, resumable
+from domadapt.training.epochs import Epochs, resumable_epochs
 from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
 from domadapt.utils.files import replace_folder
@@ -102,9 +102,9 @@ def test_a_damaged_checkpoint_is_told_once_and_nothing_of_it_is_left(
     cfg, folder = domadapt.compose("train", settings_of(shared)), tmp_path / "run"
     validators, options, key = [*make_validators(cfg)], read_options(cfg), read_status(folder)["key"]
     epochs: Any = Epochs(folder / "checkpoint", key, None, validators, options, None)
-    assert resumable(epochs) == 2
+    assert resumable_epochs(epochs) == 2
     damage(folder / "checkpoint" / f"{name}.safetensors", tmp_path / "mark")
-    assert resumable(epochs) == 0 and epochs.curve == []
+    assert resumable_epochs(epochs) == 0 and epochs.curve == []
     [told] = [message for message in caplog.messages if "can't be resumed" in message]
     assert f"{name}.safetensors" in told and "the run starts over" in told
     assert not (folder / "checkpoint").exists() and not (tmp_path / "mark").exists()

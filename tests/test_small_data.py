@@ -35,7 +35,14 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task, span_row
 from domadapt.training.build import build
-from domadapt.training.card import _again, _questions, _source_only, audit_own_files, score_warnings, write_predictions
+from domadapt.training.card import (
+    _questions,
+    _rerun_command,
+    _source_only,
+    audit_own_files,
+    score_warnings,
+    write_predictions,
+)
 from domadapt.training.options import MIN_STEPS, read_options
 from domadapt.utils.files import write_checksums
 from tests.support import Command, read_csv, read_jsonl, records, write_csv, write_jsonl, write_texts
@@ -366,8 +373,8 @@ def test_a_model_knows_the_files_whose_labels_it_has_learnt_from(tmp_path: Path)
 
 def test_two_commands_of_a_card_take_two_folders() -> None:
     run = Metrics(command="domadapt train data=my_files paths.run=x")
-    assert _again(run, "max_length", 256).endswith(" max_length=256 paths.run={run}_max_length_256")
-    assert _again(run, "trainer.min_steps", 300).endswith(" paths.run={run}_min_steps_300")
+    assert _rerun_command(run, "max_length", 256).endswith(" max_length=256 paths.run={run}_max_length_256")
+    assert _rerun_command(run, "trainer.min_steps", 300).endswith(" paths.run={run}_min_steps_300")
 
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:

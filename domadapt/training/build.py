@@ -202,7 +202,7 @@ def make_rules(cfg: DictConfig) -> PathRules | None:
     return rules
 
 
-def read_parsed(cfg: DictConfig) -> tuple[Problem, Parser]:
+def read_for_rules(cfg: DictConfig) -> tuple[Problem, Parser]:
     """The problem that rules are to solve, and the parser whose trees they read."""
     problem = read_problem(cfg)
     parser: Parser = make_parser(cfg.parser, problem.domains, folder_of(cfg, "cache"))

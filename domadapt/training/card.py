@@ -103,10 +103,10 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         texts=len(texts),
         empty=empty,
         kinds=kinds,
-        samples=tuple(_shown(texts[i], predictions[i]) for i in chosen),
+        samples=tuple(_shown_text(texts[i], predictions[i]) for i in chosen),
         warnings=(
-            *fewer(before, now),
-            *no_better(was.expected if was else None, metrics.expected),
+            *harm_warnings(before, now),
+            *no_gain_warnings(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
         ),
         **_questions(session, now),
@@ -130,11 +130,12 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
 COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
 
 
-def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
+def harm_warnings(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
     """That adapting has cost most of what the source-only model finds: the likeliest way in which it harms.
 
     >>> span = {"start": 0, "end": 4, "type": "aspect"}
-    >>> [warning.text for warning in fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9])]
+    >>> before, now = [{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9]
+    >>> [warning.text for warning in harm_warnings(before, now)]
     ['spans found: 1, by the source-only model 20; adapting has likely harmed: use that model']
     """
     spans_before, spans_now = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
@@ -143,10 +144,10 @@ def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]])
         yield CardWarning(f"spans found: {spans_now:,}, by the source-only model {spans_before:,}; {harmed}", COMPARE)
 
 
-def no_better(before: Expected | None, now: Expected | None) -> Iterator[CardWarning]:
+def no_gain_warnings(before: Expected | None, now: Expected | None) -> Iterator[CardWarning]:
     """That nothing shows a gain, so that labelling or reading must.
 
-    >>> [warning.text for warning in no_better(Expected(0.6, 0.5, 0.7), Expected(0.65, 0.55, 0.75))]
+    >>> [warning.text for warning in no_gain_warnings(Expected(0.6, 0.5, 0.7), Expected(0.65, 0.55, 0.75))]
     ['it may be no better than before: read what the two models label differently']
     """
     if before and now and before.high >= now.low:
@@ -220,13 +221,13 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     return result
 
 
-def log_odds(here: int, size: int, there: int, rest: int) -> float:
-    """Log odds ratio, in standard errors, of ``here`` of ``size`` texts to ``there`` of the ``rest``."""
-    a, b, c, d = here + 0.5, there + 0.5, size - here + 0.5, rest - there + 0.5
+def log_odds(count: int, size: int, other_count: int, other_size: int) -> float:
+    """Log odds ratio, in standard errors, of ``count`` of ``size`` texts to ``other_count`` of ``other_size``."""
+    a, b, c, d = count + 0.5, other_count + 0.5, size - count + 0.5, other_size - other_count + 0.5
     return (math.log(a / c) - math.log(b / d)) / math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
 
 
-def _shown(text: UnlabelledText, prediction: Prediction) -> ShownText:
+def _shown_text(text: UnlabelledText, prediction: Prediction) -> ShownText:
     shown, left_out = cut(text.text, LONGEST)
     spans = tuple((s.start, min(s.end, len(shown)), s.type) for s in prediction.spans if s.start < len(shown))
     return ShownText(shown, left_out, prediction.label, round(prediction.confidence, 4), spans)
@@ -251,7 +252,7 @@ def _warnings(
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
             larger = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
-            yield CardWarning(right, _again(metrics, "trainer.min_steps", larger))
+            yield CardWarning(right, _rerun_command(metrics, "trainer.min_steps", larger))
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
@@ -260,11 +261,11 @@ def _warnings(
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
         few = f"{counted(steps, 'step')} in all, few to learn from"
-        yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
+        yield CardWarning(few, _rerun_command(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
         larger = min(2 * session.max_length, session.encoder.longest)
-        yield CardWarning(cut_off, _again(metrics, "max_length", larger) if larger > session.max_length else "")
+        yield CardWarning(cut_off, _rerun_command(metrics, "max_length", larger) if larger > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
             yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
@@ -290,11 +291,11 @@ def audit_command(data: Mapping[str, Any]) -> str:
 Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
 
 
-def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple[str, bool]]:
+def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple[str, bool]]:
     """A question that only the user can answer: are adverbs of degree in a type's spans? And whether they are here.
 
     >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
-    >>> list(adverbs(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
+    >>> list(adverb_questions(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
     ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions",
     'if that is right, leave degree_words out of the command')
     """
@@ -316,14 +317,14 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
             yield f"{kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
 
 
-def to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
+def words_to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
     """Words of which a person may know whether they are terms, with their uses and how many of these are found.
 
     Last words of ``found`` terms that are found in some uses and not in others; and English ``pronouns``.
 
-    >>> to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
+    >>> words_to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
     [('fit', 33, 9), ('they', 20, 0)]
-    >>> to_judge(["They fit."] * 9 + ["They're fine."] * 9, ["They"] * 12)  # parsers cut these words in two
+    >>> words_to_judge(["They fit."] * 9 + ["They're fine."] * 9, ["They"] * 12)  # parsers cut these words in two
     [('they', 18, 12)]
     """
     uses = Counter(part for text in texts for word in words(text) for part in {word, *word.split("'")})
@@ -340,21 +341,21 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
         return {}
     kinds, questions, settings = sorted(term_kinds(session)), list[str](), list[str]()
     terms = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
-    if asked := to_judge([line["text"] for line in now], terms, len(kinds) == 1):
+    if asked := words_to_judge([line["text"] for line in now], terms, len(kinds) == 1):
         counts = ", ".join(f"{shortened(word, 40)} {found} of {uses}" for word, uses, found in asked)
         questions.append(f"which of these words are of type {' or '.join(kinds)}? Found so far: {counts}")
         types = ",".join(kind if kind.isalpha() else quoted(kind) for kind in kinds)
         settings += [shlex.quote(f"types=[{types}]"), "'terms=[...]'", "'not_terms=[...]'"]
     labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
     spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
-    for text, inside in adverbs(labelled, spans) if len(session.task.names) > len(kinds) else ():
+    for text, inside in adverb_questions(labelled, spans) if len(session.task.names) > len(kinds) else ():
         questions.append(text)
         settings += ["degree_words=english", *(["degree_words_in_opinion=false"] if inside else [])]
     command = " ".join(["domadapt guide model={run} to={run}_guided", *settings])
     return {"questions": tuple(questions), "answer": command} if questions else {}
 
 
-def _again(metrics: Metrics, setting: str, value: int) -> str:
+def _rerun_command(metrics: Metrics, setting: str, value: int) -> str:
     """The run's command with another value, and another folder where it names one."""
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]

@@ -35,7 +35,7 @@ from domadapt.tasks.task import Prediction, Scores, Task, span_row
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
 from domadapt.training.card import audit_own_files, label_target, leave_card, score_warnings, write_predictions
-from domadapt.training.distributed import reproducible, settings_of_torch
+from domadapt.training.distributed import make_reproducible, settings_of_torch
 from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import RunConfig
 from domadapt.training.problem import Problem
@@ -78,12 +78,12 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        return _locked(config, wait=False, leave=not wait)
+        return _locked(config, wait=False, keep_failure=not wait)
     except Busy as busy:
         if not wait:
             raise
         log.info("%s; waiting for its result", busy)
-        return _locked(config, wait=True, leave=False)
+        return _locked(config, wait=True, keep_failure=False)
     except BaseException:
         if wait:
             for path in new:
@@ -92,8 +92,8 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         raise
 
 
-def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
-    """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
+def _locked(config: RunConfig, wait: bool, keep_failure: bool) -> dict[str, Any]:
+    """With the run's lock held; ``keep_failure`` says whether one is kept in the folder though nothing else is."""
     folder = config.folder
     redacted(config.values)  # known from here on
     with run_lock(folder, wait), ONE:
@@ -111,7 +111,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
                         tracker.metrics = metrics  # last uploads take their time: metrics.json is there by now
             except BaseException as error:
                 status.failed(error)
-                if not leave:
+                if not keep_failure:
                     status.forget()
                 raise
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
@@ -146,11 +146,12 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
     cfg = config.composed
     if (rules := build.make_rules(cfg)) is not None:
         with status.during("build"):
-            problem, parser = build.read_parsed(cfg)
+            problem, parser = build.read_for_rules(cfg)
         scores = run_rules(rules, problem, parser, config.folder, status)
-        return written(summary(config.with_task(problem.task_config), problem.domains, problem.task) | scores, status)
+        about = summary(config.with_task(problem.task_config), problem.domains, problem.task)
+        return write_metrics(about | scores, status)
     with status.during("build"):
-        reproducible(config.values["seed"], config.options.threads)
+        make_reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
         source_run = build.source_only(cfg)
@@ -160,14 +161,15 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
     options = replace(config.options, regret=config.options.regret and sealed is not None)
-    epochs = Epochs(config.folder / "checkpoint", config.key, session, validators, options, status, network.shared)
-    with ceiling.once():
+    epochs = Epochs(config.folder / "checkpoint", config.key, session, validators, options, status, network.is_shared)
+    with ceiling.lock():
         if (stored := ceiling.take(config.folder, session.domains.source)) is not None:
             this_run = summary(config, session.domains, session.task)
-            return written(stored | {name: this_run[name] for name in ("key", "source", "config", "command")}, status)
+            own = {name: this_run[name] for name in ("key", "source", "config", "command")}
+            return write_metrics(stored | own, status)
         metrics = learn(config, epochs, sealed, network, logger)
-        metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
-        ceiling.made(config.folder)
+        metrics = write_metrics(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
+        ceiling.keep(config.folder)
     return metrics
 
 
@@ -175,13 +177,13 @@ def learn(
     config: RunConfig, epochs: Epochs, sealed: SealedTest | None, network: SharedNetwork, logger: Logger | None
 ) -> dict[str, Any]:
     """Fit, select, test; without target labels, label the target."""
-    session, status, chosen, folder = epochs.session, epochs.status, epochs.chosen, config.folder
+    session, status, chosen, folder = epochs.session, epochs.status, epochs.chosen_validator, config.folder
     found_odd = audit_own_files(config, session)
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in session.methods.values():
             stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
-    with network.once():
+    with network.lock():
         if not network.take(epochs, logger):
             with status.during("fit"):
                 fit(config.options, session, epochs, logger)
@@ -189,12 +191,12 @@ def learn(
         epochs.compare()
     with status.during("save"):  # before the test: whatever goes wrong there, the model is kept
         epoch = len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen)
-        dev = settle(epochs, epoch, config)
+        dev = save_epoch(epochs, epoch, config)
     with status.during("evaluate"):
         known = Counter(session.domains.warnings)
         tested = test(session, sealed, epochs, epoch) if sealed is not None else None
         if tested and chosen.uses_target_labels:
-            dev = settle(epochs, epoch := tested.best(session.task.headline), config)
+            dev = save_epoch(epochs, epoch := tested.best(session.task.headline), config)
         scores = final_scores(session, tested, epochs, epoch, dev, folder)
         for warning in noted(session.domains.warnings - known):
             log.warning("%s", warning)
@@ -210,7 +212,7 @@ def learn(
     return metrics
 
 
-def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
+def save_epoch(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     """Put back an epoch's weights, calibrate confidences on source dev, save the model; what it predicts there."""
     session = epochs.session
     epochs.restore(epoch)
@@ -253,8 +255,8 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
     }
 
 
-def written(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
-    """As metrics.json has it: with seconds, and without secrets."""
+def write_metrics(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
+    """Write metrics.json, with seconds and without secrets; gives its content."""
     status.check_folder()
     metrics = struck(plain_json(metrics | {"seconds": status.seconds, "attempts": status.attempts}))
     text = json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False)
@@ -270,7 +272,7 @@ class Tested:
     """What was read behind the seal: the chosen epoch's predictions on the target test, or every epoch's."""
 
     records: tuple[Record, ...]
-    found: dict[int, Evaluation]
+    evaluations: dict[int, Evaluation]
     scores: dict[int, Scores]
 
     def best(self, headline: str) -> int:
@@ -294,7 +296,7 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
         evaluation = session.evaluate(examples, epochs.batch_size, f"target test, epoch {current}")
         places = zip(evaluation.rows.texts.tolist(), evaluation.rows.words.tolist(), strict=True)
         classes = np.array([np.atleast_1d(gold[text])[word] for text, word in places], dtype=np.int64)
-        tested.found[current] = replace(evaluation, rows=replace(evaluation.rows, classes=classes))
+        tested.evaluations[current] = replace(evaluation, rows=replace(evaluation.rows, classes=classes))
         tested.scores[current] = session.task.score(records, evaluation.predictions)
     return tested
 
@@ -304,19 +306,19 @@ def final_scores(
 ) -> dict[str, Any]:
     """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen."""
     headline, scores = session.task.headline, tested.scores if tested else {}
-    picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
+    picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.has_value(v)}
     if epochs.tests_all and tested:
         picked["oracle"] = tested.best(headline)
     result: dict[str, Any] = {
         "selection": {
-            "validator": epochs.chosen.name,
+            "validator": epochs.chosen_validator.name,
             "epoch": epoch,
             "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if "oracle" in picked else None,
             "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
-    result["calibration"] = calibration_under_shift(dev.rows, tested.found[epoch].rows if tested else None)
+    result["calibration"] = calibration_under_shift(dev.rows, tested.evaluations[epoch].rows if tested else None)
     if any(r.domain != session.domains.target for r in session.domains.source_dev):  # not of the ceiling
         target = session.evaluate(session.validation, epochs.batch_size, "target validation")
         result["expected"] = expected_score(dev.rows, target.rows, session.task)
@@ -329,7 +331,7 @@ def final_scores(
         result["source_test"] = session.task.score(records, source.predictions)
     if tested is None:
         return {**result, "target_test": None}
-    predictions = tested.found[epoch].predictions
+    predictions = tested.evaluations[epoch].predictions
     for warning in score_warnings(session.task, tested.records, predictions, epochs.curve, epoch):
         log.warning("%s", warning)
     return result | scores_on_test(session.task, session.domains, tested.records, predictions, scores[epoch], folder)
@@ -372,31 +374,31 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
     if task.kind != "token":
         raise ValueError("rule_baseline=path_rules: extracts spans, and here texts are classified; leave it out")
 
-    def parsed(texts: Sequence[Text], title: str) -> list[Parse]:
+    def parse(texts: Sequence[Text], title: str) -> list[Parse]:
         return [*progress(parser.parse(texts), f"parse {title}", len(texts), "text")]
 
-    def predicted(texts: Sequence[Text], parses: Sequence[Parse]) -> list[Prediction]:
+    def predict(texts: Sequence[Text], parses: Sequence[Parse]) -> list[Prediction]:
         return [rules.predict(text, parse) for text, parse in zip(texts, parses, strict=True)]
 
-    def scored(records: tuple[Record, ...], title: str) -> dict[str, float]:
+    def score(records: tuple[Record, ...], title: str) -> dict[str, float]:
         task.check(records)
-        return task.score(records, predicted(records, parsed(records, title)))
+        return task.score(records, predict(records, parse(records, title)))
 
     with status.during("prepare"):
-        parses = {"source": parsed(domains.source_train, "source train"), "target": parsed(texts, "target unlabelled")}
+        parses = {"source": parse(domains.source_train, "source train"), "target": parse(texts, "target unlabelled")}
     with status.during("fit"):
         learnt = rules.learn(domains.source_train, parses["source"])
         for name, value in learnt.items():
             log.info("%s: %s", name, "\n  ".join(["", *value]) if isinstance(value, list) else value)
     with status.during("evaluate"):
-        result: dict[str, Any] = {"stages": learnt, "source_dev": scored(domains.source_dev, "source dev"), "curve": []}
+        result: dict[str, Any] = {"stages": learnt, "source_dev": score(domains.source_dev, "source dev"), "curve": []}
         if domains.source_test:
-            result["source_test"] = scored(domains.source_test, "source test")
+            result["source_test"] = score(domains.source_test, "source test")
         if problem.sealed is not None:
             records = task.usable(problem.sealed.open(), domains.warnings)
             unlabelled = TargetUnlabelled.from_records(domains.target, records).texts
-            predictions = predicted(unlabelled, parsed(unlabelled, "target test"))
+            predictions = predict(unlabelled, parse(unlabelled, "target test"))
             scores = task.score(records, predictions)
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
-        write_predictions(texts, predicted(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
+        write_predictions(texts, predict(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
     return {**result, "target_test": None}

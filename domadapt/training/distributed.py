@@ -69,7 +69,7 @@ def be_quiet() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
 
 
-def reproducible(seed: int, threads: int) -> None:
+def make_reproducible(seed: int, threads: int) -> None:
     """Seed everything, and let torch compute the same again, on so many threads; 0 leaves it its own choice."""
     pl.seed_everything(seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -59,38 +59,39 @@ class Epochs(Callback):
         all_weights: bool = False,
     ) -> None:
         self.folder, self.key, self.session, self.status = folder, key, session, status
-        self.last = folder / "last.safetensors"  # the checkpoint to resume from
+        self.checkpoint_file = folder / "last.safetensors"  # the checkpoint to resume from
         self.validators = [*validators] if options.regret else [validators[0]]
-        self.chosen = validators[0]
+        self.chosen_validator = validators[0]
         self.batch_size = options.evaluation_batch_size
         self.reads = {part for validator in self.validators for part in validator.reads}
-        self.compares = any(validator.compares_epochs for validator in self.validators)
-        self.tests_all = options.regret or self.chosen.uses_target_labels
-        self.all_weights = all_weights or self.compares or self.tests_all
-        self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
+        self.compares_epochs = any(validator.compares_epochs for validator in self.validators)
+        self.tests_all = options.regret or self.chosen_validator.uses_target_labels
+        self.all_weights = all_weights or self.compares_epochs or self.tests_all
+        self.checkpoint_seconds = 0.0 if options.devices > 1 else options.checkpoint_seconds
+        self.checkpoint_time = time.monotonic()
         self.curve: list[dict[str, Any]] = []  # what metrics.json says of each epoch
         self.random: list[dict[str, Any]] = []
-        self.seen: dict[int, Predicted] = {}  # rows of the validation sample, for validators that compare epochs
-        self.present: int | None = None  # the epoch whose weights are in place, if one's are
-        self.began = time.monotonic(), 0, 0  # when, after how many epochs and steps
-        self.told = False
-        self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
+        self.validation_rows: dict[int, Predicted] = {}  # by epoch, for validators that compare epochs
+        self.loaded_epoch: int | None = None  # the epoch whose weights are in place, if one's are
+        self.start = time.monotonic(), 0, 0  # when, after how many epochs and steps
+        self.has_logged = False
+        self._unwritten: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
 
     def best(self, validator: Validator) -> int:
         return best_epoch([line["validators"][validator.name] for line in self.curve])
 
-    def rated(self, validator: Validator) -> bool:
+    def has_value(self, validator: Validator) -> bool:
         """Whether a validator has a number for any epoch; some have none where nothing is found on the target."""
         return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
 
-    def kept(self) -> list[int]:
+    def kept_epochs(self) -> list[int]:
         if self.all_weights:
             return [line["epoch"] for line in self.curve]
-        return [self.best(self.chosen)] if self.rated(self.chosen) else []
+        return [self.best(self.chosen_validator)] if self.has_value(self.chosen_validator) else []
 
     def restore(self, epoch: int) -> None:
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
-        if self.present == epoch:
+        if self.loaded_epoch == epoch:
             return
         saved = self.weights(epoch)
         self.session.encoder.load_state_dict(saved["encoder"])
@@ -99,11 +100,11 @@ class Epochs(Callback):
             method.recall(saved["memory"][name])
         for module in (self.session.encoder, *self.session.methods.values()):
             module.to(self.session.device).eval()
-        self.present = epoch
+        self.loaded_epoch = epoch
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
-        self.began = time.monotonic(), trainer.current_epoch, trainer.global_step
+        self.start = time.monotonic(), trainer.current_epoch, trainer.global_step
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:  # a seed of its own, lest all drop the same units
@@ -114,8 +115,8 @@ class Epochs(Callback):
         if trainer.is_global_zero:
             at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
             self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
-            since, _, first_step = self.began
-            if not self.told and (took := time.monotonic() - since) >= FIRST and quiet():
+            since, _, first_step = self.start
+            if not self.has_logged and (took := time.monotonic() - since) >= FIRST and quiet():
                 self._tell(f"step {at} of {steps}", took / (at - first_step) * (steps - at))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -137,50 +138,51 @@ class Epochs(Callback):
                 with self.status.during("checkpoint"):
                     self.keep(epoch)
                 headline = self.session.task.headline
-                module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
+                module.bar_values["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
                 if quiet():
-                    since, first_epoch, _ = self.began
+                    since, first_epoch, _ = self.start
                     epochs = trainer.max_epochs or epoch
                     left = (time.monotonic() - since) / (epoch - first_epoch) * (epochs - epoch)
                     self._tell(epoch_line(self.curve[-1], headline, epochs), left)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
-        if time.monotonic() - self.written >= self.every:
+        if time.monotonic() - self.checkpoint_time >= self.checkpoint_seconds:
             with self.status.during("checkpoint"):
-                for held in [*self._held]:
-                    self._write(held, self._held.pop(held))
-                trainer.save_checkpoint(self.last)  # by rank 0, but all take part
-                self.written = time.monotonic()
+                for held in [*self._unwritten]:
+                    self._write(held, self._unwritten.pop(held))
+                trainer.save_checkpoint(self.checkpoint_file)  # by rank 0, but all take part
+                self.checkpoint_time = time.monotonic()
 
     def _tell(self, what: str, left: float) -> None:
-        self.told = True
+        self.has_logged = True
         minutes, seconds = divmod(round(left), 60)
         epoch_log.info("%s, %s", what, f"about {minutes}:{seconds:02} left" if left else "done")
 
     def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
         """One more line of the curve, of the present weights, after an epoch counted from 1."""
         evidence = self.evidence(epoch)
-        if self.compares:
-            self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
+        if self.compares_epochs:
+            self.validation_rows[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         values = {v.name: v(evidence) for v in self.validators if not v.uses_target_labels}
         if wrong := [name for name, value in values.items() if not isinstance(value, Real)]:
             raise ValueError(f"selection: {wrong[0]} gives {values[wrong[0]]!r:.60}; expected a number to maximise")
         line = {"epoch": epoch, "step": step, "losses": losses, "source_dev": evidence.source_dev}
-        self.curve.append({**line, "validators": values, "selection": values.get(self.chosen.name)})
+        self.curve.append({**line, "validators": values, "selection": values.get(self.chosen_validator.name)})
         for logger in loggers:
             logger.log_metrics(flat(self.curve[-1]), step)
 
     def compare(self) -> None:
         """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
-        if not self.compares:
+        if not self.compares_epochs:
             return
-        for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
+        for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.validation_rows):
             self.restore(epoch)
-            self.seen[epoch] = self.session.evaluate(self.session.validation, self.batch_size, f"epoch {epoch}").rows
-        rows = [self.seen[line["epoch"]] for line in self.curve]
+            evaluation = self.session.evaluate(self.session.validation, self.batch_size, f"epoch {epoch}")
+            self.validation_rows[epoch] = evaluation.rows
+        rows = [self.validation_rows[line["epoch"]] for line in self.curve]
         for validator in (validator for validator in self.validators if validator.compares_epochs):
             for line, value in zip(self.curve, validator.compare(rows), strict=True):
                 line["validators"][validator.name] = value
-                if validator is self.chosen:
+                if validator is self.chosen_validator:
                     line["selection"] = value
 
     def evidence(self, epoch: int) -> Evidence:
@@ -203,7 +205,7 @@ class Epochs(Callback):
 
     def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
         """Keep the weights of a scored epoch, the present ones unless others are given, if there is a use for them."""
-        if not self.all_weights and epoch not in self.kept():
+        if not self.all_weights and epoch not in self.kept_epochs():
             return
         if not weights:
             methods = {name: method.state_dict() for name, method in self.session.methods.items()}
@@ -213,12 +215,12 @@ class Epochs(Callback):
         else:
             # On the CPU, where there is more memory.
             copied = apply_to_collection(weights, Tensor, lambda tensor: tensor.detach().to("cpu", copy=True))
-            self._held = {epoch: copied}
+            self._unwritten = {epoch: copied}
 
     def weights(self, epoch: int) -> dict[str, Any]:
         """Those after an epoch: ``encoder``, ``methods`` and their ``memory``."""
-        if epoch in self._held:
-            return self._held[epoch]
+        if epoch in self._unwritten:
+            return self._unwritten[epoch]
         path = self._file(epoch)
         content = checkpoint.load(path)
         if (content.get("key"), content.get("epoch")) != (self.key, epoch):
@@ -279,7 +281,7 @@ class Bar(TQDMProgressBar):
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         assert isinstance(pl_module, AdaptationModule)
-        return {**pl_module.shown}
+        return {**pl_module.bar_values}
 
 
 def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logger | None) -> None:
@@ -295,7 +297,7 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
     steps = len(loader) * options.epochs
     _tell(session, options, passes, steps)
     module = AdaptationModule(session, options, steps)
-    resumed = resumable(epochs)
+    resumed = resumable_epochs(epochs)
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=session.precision,  # type: ignore[arg-type]
@@ -312,9 +314,9 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
     pl.seed_everything(session.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     loader.epoch = resumed
     with as_one_process(), only_met_rows(session.encoder, met_pieces(session)):
-        trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
+        trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.checkpoint_file if resumed else None)
     if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
-        epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
+        epochs.load_state_dict(checkpoint.load(epochs.checkpoint_file)["callbacks"]["Epochs"])
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
@@ -346,16 +348,16 @@ def met_pieces(session: Session) -> set[int]:
     return ids
 
 
-def resumable(epochs: Epochs) -> int:
+def resumable_epochs(epochs: Epochs) -> int:
     """How many epochs an earlier attempt at the same cell has left; anything else there is deleted."""
     done = 0
-    if epochs.last.is_file():
+    if epochs.checkpoint_file.is_file():
         try:
-            state = checkpoint.load(epochs.last)["callbacks"]["Epochs"]
+            state = checkpoint.load(epochs.checkpoint_file)["callbacks"]["Epochs"]
             if state["key"] != epochs.key:
-                raise ValueError(f"{epochs.last}: of another run")
+                raise ValueError(f"{epochs.checkpoint_file}: of another run")
             epochs.curve = json.loads(state["curve"])
-            for epoch in epochs.kept():
+            for epoch in epochs.kept_epochs():
                 epochs.weights(epoch)
             done = len(epochs.curve)
         except Exception as error:  # whatever is wrong with it, the run can be made again

@@ -26,9 +26,9 @@ class AdaptationModule(pl.LightningModule):
         added = session.methods.values()
         self.weights = {"task": 1.0} | {name: w for method in added for name, w in method.weights.items()}
         self.sums: dict[str, float] = {}
-        self.seen = 0
+        self.summed_steps = 0
         self.step: Step | None = None
-        self.shown: dict[str, str] = {}  # beside the progress bar
+        self.bar_values: dict[str, str] = {}  # beside the progress bar
         self.clock, self.texts = time.monotonic(), 0
 
     def training_step(self, batches: StepBatches, index: int) -> Tensor:
@@ -82,8 +82,8 @@ class AdaptationModule(pl.LightningModule):
 
     def mean_losses(self) -> dict[str, float]:
         """Mean of each unweighted loss since the last call."""
-        means = {name: value / max(1, self.seen) for name, value in self.sums.items()}
-        self.sums, self.seen = {}, 0
+        means = {name: value / max(1, self.summed_steps) for name, value in self.sums.items()}
+        self.sums, self.summed_steps = {}, 0
         return means
 
     def _record(self, losses: dict[str, Tensor]) -> None:
@@ -91,8 +91,8 @@ class AdaptationModule(pl.LightningModule):
         values = dict(zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True))
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
-        self.seen += 1
-        self.shown["loss"] = f"{values['total']:.3f}"
+        self.summed_steps += 1
+        self.bar_values["loss"] = f"{values['total']:.3f}"
         if self.logger:
             numbers = {STEP_LOSSES + name: value for name, value in values.items()}
             now = time.monotonic()

@@ -43,24 +43,24 @@ class SharedNetwork:
         name = _digest(cell_key(config.values, without=("data",)), content, config.options.min_steps)
         self.key = None if read else name
         asked = config.values["paths"]["share_networks"]
-        self.shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
+        self.is_shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
         names = (f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1))
         self._files = [session.cache / file for file in names]
 
-    def once(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold it: another run that asks for the same network waits for this one's."""
-        return one_at_a_time(self._files[0]) if self.shared else nullcontext()
+        return one_at_a_time(self._files[0]) if self.is_shared else nullcontext()
 
     def keep(self, epochs: Epochs) -> None:
         """For others that share it: the weights of every epoch, and what the curve says of their training."""
-        if self.shared:
+        if self.is_shared:
             for file, line in zip(self._files, epochs.curve, strict=True):
                 weights = epochs.weights(line["epoch"])
                 checkpoint.save({"step": line["step"], "losses": line["losses"], "weights": weights}, file)
 
     def take(self, epochs: Epochs, logger: Logger | None) -> bool:
         """Put back what another run has kept, scored on this run's text; False where there is none that is whole."""
-        if not self.shared:
+        if not self.is_shared:
             return False
         try:
             checkpoints = [checkpoint.load(file) for file in self._files]
@@ -87,12 +87,12 @@ class SharedCeiling:
             self.key = _digest(cell_key(config.values, without=("data",)), config.values["method"], *content)
         self._note = Path(config.values["paths"]["cache"], f"ceiling-{self.key}.json")
 
-    def once(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold it: another cell that asks for the same ceiling waits for this one's."""
         return one_at_a_time(self._note) if self.key else nullcontext()
 
-    def made(self, folder: Path) -> None:
-        """A cell has made it: others may take it from its run folder."""
+    def keep(self, folder: Path) -> None:
+        """For others that take it: the run folder of the cell that made it."""
         if self.key:
             write_atomic(self._note, json.dumps({"folder": str(folder.resolve())}))
 
