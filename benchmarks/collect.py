@@ -22,7 +22,7 @@ from domadapt.analysis.expected import ESTIMATE, KNOWN
 from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import ScoredPair, compare, parts, score_names, scored, share
+from domadapt.statistics.compare import ScoredPair, compare, gain_and_gap, read_scores, score_names, share
 from domadapt.statistics.resampling import Interval, Mean, Significance, interval, mean_of, mean_over_pairs, plus
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ def run_rows(pairs: Sequence[Pair], commit: str = "") -> list[Row]:
 
 def gain_rows(pairs: Sequence[Pair]) -> list[Row]:
     """One row a comparison; p-values only of the headline score over pairs, after Holm's correction."""
-    known = [scored(pair)[0] for pair in pairs]
+    known = [read_scores(pair)[0] for pair in pairs]
     names = dict.fromkeys(name for pair in pairs for name in score_names(pair))
     tests = _tests(pairs)
     rows = []
@@ -160,12 +160,12 @@ def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Mea
     seeds = one.seeds(own, base, name=name) if base else []
     if base is None or not seeds:
         return None
-    after, before = (one.over(m, seeds, name, (own, base)) for m in (own, base))
+    after, before = (one.mean_over(m, seeds, name, (own, base)) for m in (own, base))
     mean = plus(after, before, -1.0)
     row = {"score": name, "pair": one.pair.name, "method": method, "other": other, "pairs": 1, "seeds": len(seeds)}
     row |= {"before": _percent(before.value), "after": _percent(after.value), **_ends(interval(mean))}
     if other == "source_only":
-        row |= _closed(share(name, [parts(one, own, name)]).value)
+        row |= _closed(share(name, [gain_and_gap(one, own, name)]).value)
     return row, mean
 
 
@@ -183,7 +183,7 @@ def _over_pairs(
         row |= {"p_some_pair": _p(some), "p_other_pairs": _p(others)}
     if other == "source_only":
         own = [(one, m) for one in known for m in one.pair.methods if m.name == method]
-        row |= _closed(share(name, [parts(one, m, name) for one, m in own]).value)
+        row |= _closed(share(name, [gain_and_gap(one, m, name) for one, m in own]).value)
     return row
 
 
@@ -191,12 +191,12 @@ def _tests(pairs: Sequence[Pair]) -> dict[tuple[str, str], tuple[Significance, S
     """Permutation tests over runs and over pairs, of the headline score."""
     overall = compare(pairs, predictions=False).overall
     sides = [(one.method, side) for one in overall for side in one.differences]
-    return {(name, side.other): (side.again, side.elsewhere) for name, side in sides}
+    return {(name, side.other): (side.retraining, side.new_data) for name, side in sides}
 
 
 def _ends(value: Interval) -> Row:
     ends = {"gain": value.mean, "low": value.low, "high": value.high}
-    return {**{name: _percent(end) for name, end in ends.items()}, "over": value.over}
+    return {**{name: _percent(end) for name, end in ends.items()}, "over": value.units}
 
 
 def _closed(value: Interval | None) -> Row:

@@ -12,7 +12,7 @@ from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, n
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, sampled, words
-from domadapt.statistics.items import Answer, ItemCounts, counted
+from domadapt.statistics.items import Answer, ItemCounts, count_items
 from domadapt.statistics.resampling import resampled_scores
 from domadapt.utils.text import shortened
 
@@ -237,7 +237,7 @@ def _predicted(texts: Sequence[str], gold: Sequence[str], predicted: Sequence[st
     answers = [
         Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in predicted)))
     ]
-    return counted(answers, sorted({*gold}), "present")
+    return count_items(answers, sorted({*gold}), "present")
 
 
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:

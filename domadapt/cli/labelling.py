@@ -119,7 +119,7 @@ def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]
 
 def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:
     """Scores, and the gain over a baseline, with 95 % intervals over texts: of models as they are, not trained anew."""
-    from domadapt.statistics.items import Answer, counted
+    from domadapt.statistics.items import Answer, count_items
     from domadapt.statistics.resampling import interval, items_test, mean_of, resampled_scores
 
     gold = [labels_of(r, task.kind) for r in records]
@@ -130,7 +130,8 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
 
     def counts(predicted: Sequence["Prediction"], kinds: list[str], average: str) -> Any:
         rows = zip(records, gold, predicted, strict=True)
-        return counted([Answer(r.id, r.text, labels, labels_of(p, task.kind)) for r, labels, p in rows], kinds, average)
+        answers = [Answer(r.id, r.text, labels, labels_of(p, task.kind)) for r, labels, p in rows]
+        return count_items(answers, kinds, average)
 
     def line(name: str, kinds: list[str], average: str, suffix: str) -> str:
         items = counts(predictions, kinds, average)

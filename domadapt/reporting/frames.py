@@ -6,7 +6,7 @@ from pathlib import Path
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import Difference, Share, Statistics, parts, score_names, scored, share
+from domadapt.statistics.compare import Difference, Share, Statistics, gain_and_gap, read_scores, score_names, share
 from domadapt.statistics.resampling import Interval, interval, mean_of
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
@@ -119,10 +119,10 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
         cell = statistics.cell(pair.name, method.name)
         target, closed = cell.score, cell.shares[0]
     else:
-        scored_pair, _ = scored(pair, predictions=False)
+        scored_pair, _ = read_scores(pair, predictions=False)
         mean_score = scored_pair.mean(method)
         target = interval(mean_score) if mean_score else None
-        closed = share(pair.headline, [parts(scored_pair, method, pair.headline)])
+        closed = share(pair.headline, [gain_and_gap(scored_pair, method, pair.headline)])
     details = {name: over_runs(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
     source = over_runs(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
     without = interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
@@ -169,12 +169,12 @@ def method_record(pair: Pair, row: TableRow, statistics: Statistics) -> Record:
 
 
 def _ends(name: str, value: Interval | None) -> Record:
-    low, high, over = (value.low, value.high, value.over) if value else (None, None, None)
+    low, high, over = (value.low, value.high, value.units) if value else (None, None, None)
     return {name: value.mean if value else None, f"{name}_low": low, f"{name}_high": high, f"{name}_over": over}
 
 
 def _difference(name: str, difference: Difference) -> Record:
-    tests = {"seeds": difference.again, "items": difference.elsewhere}
+    tests = {"seeds": difference.retraining, "items": difference.new_data}
     p = {f"{name}_p_{unit}{end}": v for unit, t in tests.items() for end, v in (("", t.p), ("_holm", t.p_holm))}
     return {name: difference.other or None, **_ends(f"{name}_difference", difference.interval), **p}
 

@@ -63,7 +63,7 @@ def _differences(
         rows = list[list[str | TableCell]]()
         for cell, one in ((c, d) for c in adapted for d in (c.controls if control else (c.baseline,)) if d.other):
             names = [f"{cell.pairs[0]}: {cell.method}" if named_pair else cell.method, *[one.other] * control]
-            known = [_p(one.again), _p(one.elsewhere), *map(_replicated, one.replicability)]
+            known = [_p(one.retraining), _p(one.new_data), *map(_replicated, one.replicability)]
             rows.append([*names, *[str(one.pairs)] * over_pairs, difference(one), _interval(one), *known])
         if rows:
             tables.append(Table(f"{title} {other}", header, rows, left=frozenset({0, int(control)})))
@@ -75,9 +75,9 @@ def _interval(difference: Difference) -> TableCell:
     value = difference.interval
     if value is None or value.low is None or value.high is None:
         return TableCell("-", value.reason if value else "")
-    p = difference.again.p_holm if difference.again.unit == "seeds" else None
+    p = difference.retraining.p_holm if difference.retraining.unit == "seeds" else None
     shade = None if p is None or p > ALPHA else 0.5 if value.mean > 0 else -0.5
-    note = "" if value.over == "seeds and test items" else f"interval over {value.over}"
+    note = "" if value.units == "seeds and test items" else f"interval over {value.units}"
     note += f" alone: {value.reason}" if note and value.reason else ""
     return TableCell(f"{100 * value.low:+.1f} to {100 * value.high:+.1f}", note, shade)
 
@@ -89,7 +89,7 @@ def _p(test: Significance) -> str | TableCell:
 
 
 def _replicated(counts: Replicability) -> str | TableCell:
-    return TableCell("-", counts.reason) if counts.count is None else f"{counts.count} of {counts.of}"
+    return TableCell("-", counts.reason) if counts.count is None else f"{counts.count} of {counts.pairs}"
 
 
 def cost(pairs: Sequence[Pair]) -> Section:

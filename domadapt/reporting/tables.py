@@ -70,7 +70,7 @@ def gap_words(gap: Interval) -> str:
     """The paired difference that a share is of."""
     ends = "no interval"
     if gap.low is not None and gap.high is not None:
-        ends = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}, 95 % interval over {gap.over}"
+        ends = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}, 95 % interval over {gap.units}"
     return f"in_domain − source_only is {100 * gap.mean:.1f} points ({ends})"
 
 
@@ -97,7 +97,7 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
 
 
 def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
-    over = {e.over for row in lines for e in (row.target, row.clean) if e}
+    over = {e.units for row in lines for e in (row.target, row.clean) if e}
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
         remarks.append(f"the gap: {gap_words(gap)}")
@@ -123,7 +123,7 @@ def _interval(value: Interval | None) -> str | TableCell:
         return "-"
     if value.low is None or value.high is None:
         return TableCell("-", value.reason)
-    return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.over][0]})"
+    return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.units][0]})"
 
 
 def _mean(value: Interval | None) -> str:
@@ -281,7 +281,7 @@ def label_table(pair: Pair, curves: Mapping[str, LabelCurve]) -> Table:
             return ""
         if value.low is None or value.high is None:
             return TableCell(percent(value.mean), value.reason)
-        return f"{percent(value.mean)} ({percent(value.low)}–{percent(value.high)}, {OVER[value.over][0]})"
+        return f"{percent(value.mean)} ({percent(value.low)}–{percent(value.high)}, {OVER[value.units][0]})"
 
     columns = [("labels", lambda n: f"{n} (all)" if n in every else str(n)), *for_each([*curves], score)]
     title = f"{pair.name}: {pair.headline} on the target test by number of target labels, percent"

@@ -61,7 +61,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
 
 def _real(difference: Difference) -> bool:
     """Whether training again would show a difference, after Holm's correction."""
-    return difference.again.p_holm is not None and difference.again.p_holm <= ALPHA
+    return difference.retraining.p_holm is not None and difference.retraining.p_holm <= ALPHA
 
 
 def distance(value: Interval) -> str:
@@ -73,7 +73,7 @@ def distance(value: Interval) -> str:
     ends = "no interval"
     if value.low is not None and value.high is not None:
         low, high = (100 * end if value.mean >= 0 else -100 * end for end in (value.low, value.high))
-        ends = f"{min(low, high):.1f} to {max(low, high):.1f} over {value.over}"
+        ends = f"{min(low, high):.1f} to {max(low, high):.1f} over {value.units}"
     return f"{abs(100 * value.mean):.1f} points ({ends}) {'above' if value.mean >= 0 else 'below'}"
 
 
@@ -130,8 +130,8 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     if _real(difference):
         where = "on at least one of these pairs " if several else ""
         return f"{text}; {where}training again would show a difference to {difference.other}."
-    p = difference.again.p_holm
-    why = difference.again.reason or difference.reason if p is None else f"p = {p:.2g} after Holm's correction"
+    p = difference.retraining.p_holm
+    why = difference.retraining.reason or difference.reason if p is None else f"p = {p:.2g} after Holm's correction"
     why = why.partition(": ")[0]  # the section on significance has the rest
     return f"{text}; that it is more than chance is not shown{f': {why}' if why else ''}."
 

@@ -30,10 +30,10 @@ class Difference:
     interval: Interval | None  #: positive where the method is better; over pairs each counts the same
     #: Would training again show it? The test that a claim about a method needs. On one pair its unit is a seed; over
     #: pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
-    again: Significance
+    retraining: Significance
     #: On one pair, do these trained models differ on other texts of this kind? It says nothing about training again.
     #: Over pairs, would other pairs of this kind show it? Those that share a network are one.
-    elsewhere: Significance
+    new_data: Significance
     pairs: int = 0  #: how many have both
     replicability: tuple[Replicability, ...] = ()  #: over pairs, by tests over seeds and by tests over test items
     reason: str = ""
@@ -88,7 +88,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     and against their controls alike, are one family; all their tests over pairs of one unit are another. Nothing is
     tested of bounds, baselines and controls. Without predictions, intervals are over seeds alone.
     """
-    read = [scored(pair, predictions) for pair in pairs]
+    read = [read_scores(pair, predictions) for pair in pairs]
     known = [one for one, _ in read]
     messages = [message for _, notes in read for message in notes]
     headlines = sorted({pair.headline for pair in pairs})
@@ -106,11 +106,11 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     every = [difference for cell in cells for difference in cell.differences]
-    again = resampling.correction([difference.again for difference in every])
-    elsewhere = resampling.correction([difference.elsewhere for difference in every])
+    retraining = resampling.correction([difference.retraining for difference in every])
+    new_data = resampling.correction([difference.new_data for difference in every])
 
     def corrected(difference: Difference) -> Difference:
-        return replace(difference, again=again(difference.again), elsewhere=elsewhere(difference.elsewhere))
+        return replace(difference, retraining=retraining(difference.retraining), new_data=new_data(difference.new_data))
 
     return tuple(replace(c, baseline=corrected(c.baseline), controls=tuple(map(corrected, c.controls))) for c in cells)
 
@@ -124,14 +124,14 @@ class ScoredPair:
     items: dict[Run, ItemCounts]  #: of every run with readable predictions
     resampled: dict[tuple[str, Run], FloatArray]  #: (resamples,) scores by name, on the same resamples of the items
 
-    def known(self, method: MethodRuns, seed: int, name: str = "") -> bool:
+    def has_score(self, method: MethodRuns, seed: int, name: str = "") -> bool:
         """Whether a run has a score, the headline unless named."""
         run = self.runs.get((method.name, seed))
         return run is not None and run.score(name or self.pair.headline) is not None
 
     def seeds(self, *methods: MethodRuns, name: str = "") -> list[int]:
         """Seeds that all these methods have a score for, the headline unless named, on one test set as far as known."""
-        shared = [s for s in methods[0].seeds if all(self.known(m, s, name) for m in methods)]
+        shared = [s for s in methods[0].seeds if all(self.has_score(m, s, name) for m in methods)]
         digests = {s: [self.items[m.name, s].digest for m in methods if (m.name, s) in self.items] for s in shared}
         return [s for s in shared if len({*digests[s]}) < 2]
 
@@ -140,13 +140,13 @@ class ScoredPair:
         methods = (method,) if other is None else (method, other)
         if not (seeds := self.seeds(*methods)):
             return None
-        mean = self.over(method, seeds, self.pair.headline, methods)
-        return mean if other is None else plus(mean, self.over(other, seeds, self.pair.headline, methods), -1.0)
+        mean = self.mean_over(method, seeds, self.pair.headline, methods)
+        return mean if other is None else plus(mean, self.mean_over(other, seeds, self.pair.headline, methods), -1.0)
 
-    def over(self, method: MethodRuns, seeds: Sequence[int], name: str, beside: Sequence[MethodRuns]) -> Mean:
+    def mean_over(self, method: MethodRuns, seeds: Sequence[int], name: str, others: Sequence[MethodRuns]) -> Mean:
         """A method's mean over given seeds, on resampled items where all methods beside it have them."""
         runs = [(method.name, seed) for seed in seeds]
-        same = self.same_items(seeds, *beside) and all((name, run) in self.resampled for run in runs)
+        same = self.same_items(seeds, *others) and all((name, run) in self.resampled for run in runs)
         items = np.stack([self.resampled[name, run] for run in runs], axis=1) if same else None
         networks = [frozenset((self.runs[run].network,)) for run in runs]
         values = [self.runs[run].score(name) or 0.0 for run in runs]
@@ -166,7 +166,7 @@ def score_names(pair: Pair) -> list[str]:
     return [pair.headline, *sorted(names - {pair.headline})]
 
 
-def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]:
+def read_scores(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]:
     """Read a pair's scores and, if asked, predictions; a message for each kind of what is missing."""
     runs = {(method.name, run.seed): run for method in pair.methods for run in method.runs}
     items, missing, messages = dict[Run, ItemCounts](), list[str](), list[str]()
@@ -193,7 +193,7 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
     for score in score_names(pair):
         for names in by_set.values():
             kind = score.removesuffix("_f1")
-            parts = [items[n] if score == pair.headline else items[n].only(kind) for n in names]
+            parts = [items[n] if score == pair.headline else items[n].of_kind(kind) for n in names]
             if all(parts):
                 columns = resampling.resampled_scores([part for part in parts if part]).T
                 resampled |= {(score, name): column for name, column in zip(names, columns, strict=True)}
@@ -263,11 +263,13 @@ def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     by_name = [[sides[name] for *_, sides in compared if name in sides] for name in names]
     baseline, *controls = [_difference(method, sides, over_pairs) for sides in by_name]
     scores = dict.fromkeys(name for one, *_ in compared for name in score_names(one.pair))
-    parts_of = {n: [parts(one, runs, n) for one, runs, _ in compared if n in score_names(one.pair)] for n in scores}
+    by_score = {
+        n: [gain_and_gap(one, runs, n) for one, runs, _ in compared if n in score_names(one.pair)] for n in scores
+    }
     # A pair whose target test has no labels counts in no mean.
     pairs = tuple(by_pair) or tuple(one.pair.name for one, *_ in compared)
     score = interval(mean_over_pairs(means)) if means else None
-    shares = tuple(share(name, of_pairs) for name, of_pairs in parts_of.items())
+    shares = tuple(share(name, of_pairs) for name, of_pairs in by_score.items())
     return Cell(pairs, method.name, method.role, score, baseline, tuple(controls), shares)
 
 
@@ -322,10 +324,10 @@ FARTHEST = 1e6  # a share beyond is none
 LEAST = 0.01  # of a gap without an interval, that a share is told of
 
 
-def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] | str:
+def gain_and_gap(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] | str:
     """A method's gain and the gap on one pair, at the seeds that all three have; or why there are none."""
     low, high = (reference(one.pair, method, role) for role in ("source_only", CEILING))
-    if not any(one.known(method, seed, name) for seed in method.seeds):
+    if not any(one.has_score(method, seed, name) for seed in method.seeds):
         return "the target test has no labels"
     if low is None or high is None:
         missing = [role for role, found in (("source_only", low), (CEILING, high)) if found is None]
@@ -338,11 +340,11 @@ def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] |
     three = (method, low, high)
     if not (seeds := one.seeds(*three, name=name)):
         return f"no seed has a target score of {method.name}, {low.name} and {high.name} on one test set"
-    mean, base, ceiling = (one.over(m, seeds, name, three) for m in three)
+    mean, base, ceiling = (one.mean_over(m, seeds, name, three) for m in three)
     return plus(mean, base, -1.0), plus(plus(ceiling, base, -1.0), mean, 0.0)  # both drawn by the networks of all three
 
 
-def share(name: str, found: Sequence[tuple[Mean, Mean] | str]) -> Share:
+def share(name: str, gains_and_gaps: Sequence[tuple[Mean, Mean] | str]) -> Share:
     """Mean gain over mean gap, over the pairs that have both.
 
     The three methods are compared at the same seeds on the same test items, so the gap's interval is that of the
@@ -351,25 +353,26 @@ def share(name: str, found: Sequence[tuple[Mean, Mean] | str]) -> Share:
     (method − source_only) − share · gap contains 0 (Fieller 1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x).
     They are finite where the gap's own interval excludes 0, and only there is a share shown.
     """
-    known = [each for each in found if not isinstance(each, str)]
+    known = [each for each in gains_and_gaps if not isinstance(each, str)]
     if not known:
-        return Share(name, None, None, 0, "; ".join(dict.fromkeys(each for each in found if isinstance(each, str))))
+        reasons = dict.fromkeys(each for each in gains_and_gaps if isinstance(each, str))
+        return Share(name, None, None, 0, "; ".join(reasons))
     gain, gap = (mean_over_pairs([each[side] for each in known]) for side in (0, 1))
-    behind, value, reason = interval(gap), None, NO_GAP
-    if gap.value > 0 and (behind.low is None or behind.high is None):
-        reason = f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share: {behind.reason}"
+    gap_interval, value, reason = interval(gap), None, NO_GAP
+    if gap.value > 0 and (gap_interval.low is None or gap_interval.high is None):
+        reason = f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share: {gap_interval.reason}"
         if gap.value >= LEAST:
-            reason = f"no interval stands behind this share: {behind.reason}"
-            value = Interval(gain.value / gap.value, None, None, "", behind.reason)
-    elif gap.value > 0 and behind.low is not None and behind.high is not None:
-        points = f"{100 * behind.mean:+.1f} points, {100 * behind.low:.1f} to {100 * behind.high:.1f}"
-        reason = f"no gap to close is shown: in_domain − source_only is {points} over {behind.over}"
-        if behind.low > 0:
-            value, reason = _fieller(gain, gap, behind), ""
-    return Share(name, value, behind, len(known), reason)
+            reason = f"no interval stands behind this share: {gap_interval.reason}"
+            value = Interval(gain.value / gap.value, None, None, "", gap_interval.reason)
+    elif gap.value > 0 and gap_interval.low is not None and gap_interval.high is not None:
+        points = f"{100 * gap_interval.mean:+.1f} points, {100 * gap_interval.low:.1f} to {100 * gap_interval.high:.1f}"
+        reason = f"no gap to close is shown: in_domain − source_only is {points} over {gap_interval.units}"
+        if gap_interval.low > 0:
+            value, reason = _fieller(gain, gap, gap_interval), ""
+    return Share(name, value, gap_interval, len(known), reason)
 
 
-def _fieller(gain: Mean, gap: Mean, behind: Interval) -> Interval:
+def _fieller(gain: Mean, gap: Mean, gap_interval: Interval) -> Interval:
     middle = gain.value / gap.value
 
     def ruled_out(value: float) -> float:
@@ -391,4 +394,4 @@ def _fieller(gain: Mean, gap: Mean, behind: Interval) -> Interval:
     low, high = end(-1.0), end(1.0)
     if low is None or high is None:
         return Interval(middle, None, None, "", "the gap is too uncertain for an interval of the share")
-    return Interval(middle, low, high, behind.over, behind.reason)
+    return Interval(middle, low, high, gap_interval.units, gap_interval.reason)

@@ -39,7 +39,7 @@ class ItemCounts:
     average: str  #: how kinds are put together: ``macro``, the mean over those in the gold, or ``micro``
     kinds: tuple[str, ...] = ()  #: their names; empty where all kinds are one
 
-    def only(self, kind: str) -> "ItemCounts | None":
+    def of_kind(self, kind: str) -> "ItemCounts | None":
         """The counts of one kind; None where they are not kept apart."""
         if kind not in self.kinds:
             return None
@@ -85,7 +85,7 @@ def read_items(run: Metrics) -> ItemCounts | str:
         average = str((run.config.get("task") or {}).get("average", "macro"))
     if not kinds:
         return f"{path.parent}: metrics.json counts no kinds of label"
-    items = counted(answers, kinds, average)
+    items = count_items(answers, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
         mismatch = f"gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}"
@@ -93,11 +93,11 @@ def read_items(run: Metrics) -> ItemCounts | str:
     return items
 
 
-def counted(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> ItemCounts:
+def count_items(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> ItemCounts:
     """Counts of predictions beside their gold labels.
 
     >>> one = Answer("1", "The lens", {(4, 8, "aspect")}, {(4, 8, "aspect"), (0, 3, "aspect")})
-    >>> counted([one], ["aspect"], "macro").score
+    >>> count_items([one], ["aspect"], "macro").score
     0.6666666666666666
     """
     counts = np.zeros((len(answers), len(kinds), 3), dtype=np.float32)

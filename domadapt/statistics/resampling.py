@@ -46,7 +46,7 @@ class Interval:
     mean: float
     low: float | None
     high: float | None
-    over: str  #: what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends
+    units: str  #: what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends
     reason: str = ""
 
 
@@ -70,11 +70,11 @@ class Replicability:
     """
 
     count: int | None
-    of: int
+    pairs: int
     reason: str = ""
 
 
-def connected(keys: Sequence[Collection[object]]) -> list[int]:
+def components(keys: Sequence[Collection[object]]) -> list[int]:
     """Numbers from 0, by first appearance: the same for entries with a key in common, directly or through others."""
     joined: list[tuple[set[object], list[int]]] = []
     for place, entry in enumerate(keys):
@@ -117,12 +117,12 @@ class Mean:
     @property
     def blocks(self) -> list[int]:
         """(units,) numbers, the same for units that share a network."""
-        return connected(self.networks)
+        return components(self.networks)
 
     @property
     def groups(self) -> list[int]:
         """(units,) numbers, the same for units of pairs that share a network, with any seed."""
-        return connected([{pair, block} for (pair, _), block in zip(self.units, self.blocks, strict=True)])
+        return components([{pair, block} for (pair, _), block in zip(self.units, self.blocks, strict=True)])
 
     @property
     def addends(self) -> list[float]:
@@ -153,14 +153,14 @@ def resampled_scores(runs: Sequence[ItemCounts], resamples: int = RESAMPLES) -> 
     rng, scores = generator(runs[0].digest), []
     step = max(1, CHUNK // max(1, count))
     for start in range(0, resamples, step):
-        weights = drawn(rng, min(step, resamples - start), count).astype(np.float32)
+        weights = resample_counts(rng, min(step, resamples - start), count).astype(np.float32)
         totals = weights @ table  # whole numbers far below 2^24: exact in float32
         parts = (totals[:, a:b].reshape(len(totals), -1, 3) for a, b in pairwise(ends))
         scores.append(np.stack([f1(part, run.average) for part, run in zip(parts, runs, strict=True)], axis=1))
     return np.concatenate(scores)
 
 
-def drawn(rng: np.random.Generator, rows: int, count: int) -> npt.NDArray[np.int64]:
+def resample_counts(rng: np.random.Generator, rows: int, count: int) -> npt.NDArray[np.int64]:
     """(rows, count) how often each of ``count`` things came when as many were drawn with replacement, row by row."""
     places = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
     return np.bincount(places.ravel(), minlength=rows * count).reshape(rows, count)
@@ -252,7 +252,7 @@ def _draws(mean: Mean, seeds: bool) -> FloatArray:
     assert mean.items is not None
     if not seeds:
         return np.asarray(mean.items @ mean.weights)
-    pairs = np.array(connected([{pair} for pair, _ in mean.units]))
+    pairs = np.array(components([{pair} for pair, _ in mean.units]))
     blocks, groups = np.array(mean.blocks), np.array(mean.groups)
     times = np.empty(mean.items.shape)  # how often each unit was drawn
     for group in np.unique(groups):
@@ -260,7 +260,7 @@ def _draws(mean: Mean, seeds: bool) -> FloatArray:
         names, places = np.unique(blocks[inside], return_inverse=True)
         # The same seeds of two methods are drawn alike.
         rng = generator("seeds", *(unit for unit, chosen in zip(mean.units, inside, strict=True) if chosen))
-        times[:, inside] = drawn(rng, len(mean.items), len(names))[:, places]
+        times[:, inside] = resample_counts(rng, len(mean.items), len(names))[:, places]
     weights = times * mean.weights
     for pair in range(pairs.max() + 1):
         inside = pairs == pair
@@ -295,7 +295,7 @@ def sign_flip(differences: Sequence[float], alternative: Literal["two-sided", "g
 def runs_test(differences: Sequence[float], unit: str, copies: int = 0) -> Significance:
     """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these."""
     count = len(differences)
-    smallest = reachable(count)
+    smallest = smallest_p(count)
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
         few = f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
@@ -304,7 +304,7 @@ def runs_test(differences: Sequence[float], unit: str, copies: int = 0) -> Signi
     return Significance(sign_flip(differences), None, unit, count)
 
 
-def reachable(count: int) -> float:
+def smallest_p(count: int) -> float:
     """The smallest two-sided p-value that so many paired differences can give."""
     return float(min(1.0, max(2.0 ** (1 - count), 1 / (SWAPS + 1))))
 
@@ -362,7 +362,7 @@ def correction(family: Sequence[Significance]) -> Callable[[Significance], Signi
     def corrected(test: Significance) -> Significance:
         if test.p is None:
             return test
-        smallest = reachable(test.count) * len(tested)
+        smallest = smallest_p(test.count) * len(tested)
         few = f"too few {test.unit} ({test.count}) to reach p below {smallest:.2g} after Holm over {len(tested)}"
         return replace(test, p_holm=after[test.p], reason=few if smallest > ALPHA else "")
 

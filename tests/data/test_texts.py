@@ -27,7 +27,7 @@ from domadapt.data.texts import (
     without_tokenisation,
     words,
 )
-from domadapt.statistics.resampling import connected
+from domadapt.statistics.resampling import components
 
 TEXTS = st.text(max_size=60)
 
@@ -101,7 +101,7 @@ def test_only_the_beginning_of_a_very_long_text_is_compared_and_nothing_with_not
 def test_groups_are_the_connected_components(texts: list[str]) -> None:
     keys = [identity(text) for text in texts]
     near = [pair[:2] for pair in by_comparing_all(keys)]
-    group = connected([{key, *(pair for pair in near if i in pair)} for i, key in enumerate(keys)])
+    group = components([{key, *(pair for pair in near if i in pair)} for i, key in enumerate(keys)])
     assert groups(texts) == [[i for i, g in enumerate(group) if g == number] for number in sorted({*group})]
 
 

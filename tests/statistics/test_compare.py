@@ -22,20 +22,20 @@ TARGETS = tuple("abcdef")
 def test_a_cell_says_all_there_is_to_say(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.3, "noise": 0.0}, seeds=6, controls={"lisa": "noise"}))
     cell = found.cell(PAIR, "lisa")
-    assert cell.score is not None and cell.score.over == "seeds and test items"
+    assert cell.score is not None and cell.score.units == "seeds and test items"
     for difference, other in ((cell.baseline, "source_only"), (cell.controls[0], "noise")):
         assert difference.other == other
         interval = difference.interval
         assert 0 < interval.low < interval.mean < interval.high
-        assert difference.again.p == 2 / 64
-        assert difference.elsewhere.p is not None and difference.elsewhere.p < 0.01
+        assert difference.retraining.p == 2 / 64
+        assert difference.new_data.p is not None and difference.new_data.p < 0.01
     # A family of two: what is claimed of lisa, against the baseline and against its control.
-    tests = [cell.baseline.again, cell.controls[0].again]
+    tests = [cell.baseline.retraining, cell.controls[0].retraining]
     assert [t.p_holm for t in tests] == [pytest.approx(2 * 2 / 64)] * 2
-    assert "after Holm over 2" in cell.baseline.again.reason
+    assert "after Holm over 2" in cell.baseline.retraining.reason
     noise = found.cell(PAIR, "noise")
-    assert (noise.role, noise.baseline.again.p) == ("control", None)
-    assert noise.baseline.again.reason == "nobody claims anything by it, so it is not tested"
+    assert (noise.role, noise.baseline.retraining.p) == ("control", None)
+    assert noise.baseline.retraining.reason == "nobody claims anything by it, so it is not tested"
     assert found.messages == ()
 
 
@@ -57,8 +57,8 @@ def test_who_has_nobody_to_be_compared_with_says_why_and_a_baseline_can_be_named
     assert found.cell(PAIR, "lisa").controls[0].reason == "its control absent was not run, or with several settings"
     ceiling = found.cell(PAIR, "in_domain").baseline
     assert ceiling.interval is not None and ceiling.interval.mean > 0
-    assert ceiling.again.reason == ceiling.elsewhere.reason == "sees target labels: a bound, not tested"
-    assert found.overall[-1].baseline.again.reason == "sees target labels: a bound, not tested"
+    assert ceiling.retraining.reason == ceiling.new_data.reason == "sees target labels: a bound, not tested"
+    assert found.overall[-1].baseline.retraining.reason == "sees target labels: a bound, not tested"
     with pytest.raises(KeyError):
         found.cell(PAIR, "absent")
     found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa")
@@ -94,13 +94,13 @@ def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
     runs += [run(tmp_path, rows, span_scores(rows), "gnn", seed=9)]
     runs += [run(tmp_path, None, None, "blind", seed=1)]
     found = compare(grouped(runs))
-    assert found.cell(PAIR, "lisa").baseline.again.count == 1
+    assert found.cell(PAIR, "lisa").baseline.retraining.count == 1
     assert (
         found.cell(PAIR, "gnn").baseline.reason
         == "no seed has a target score of both gnn and source_only on one test set"
     )
     assert found.cell(PAIR, "blind").score is None
-    assert found.cell(PAIR, "lisa").baseline.elsewhere.p == 1.0  # alike on every item
+    assert found.cell(PAIR, "lisa").baseline.new_data.p == 1.0  # alike on every item
 
 
 def test_over_pairs(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ def test_over_pairs(tmp_path: Path) -> None:
     cells = [found.cell(f"camera → {t}", "lisa") for t in TARGETS]
     gains = [c.baseline.interval.mean for c in cells if c.baseline.interval]
     assert lisa.baseline.interval.mean == pytest.approx(np.mean(gains))
-    assert (lisa.baseline.again.unit, lisa.baseline.again.count) == ("runs", 18)
-    assert lisa.baseline.again.p is not None and lisa.baseline.again.p < 0.001
-    assert lisa.baseline.elsewhere.p == runs_test(gains, "pairs").p == 2 / 64
+    assert (lisa.baseline.retraining.unit, lisa.baseline.retraining.count) == ("runs", 18)
+    assert lisa.baseline.retraining.p is not None and lisa.baseline.retraining.p < 0.001
+    assert lisa.baseline.new_data.p == runs_test(gains, "pairs").p == 2 / 64
     assert lisa.baseline.replicability[0].count is None
     assert lisa.baseline.replicability[0].reason.startswith("too few seeds")
     assert lisa.baseline.replicability[1].count == 6
@@ -129,7 +129,7 @@ def test_damaged_predictions_spoil_one_run_and_unlike_test_sets_are_not_paired(t
     rows, other = span_rows(np.ones(6)), span_rows(np.ones(7))
     runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa")]
     found = compare(grouped(runs))
-    assert found.cell(PAIR, "lisa").baseline.elsewhere.p is found.cell(PAIR, "lisa").baseline.interval is None
+    assert found.cell(PAIR, "lisa").baseline.new_data.p is found.cell(PAIR, "lisa").baseline.interval is None
     assert "2 test sets" in found.messages[0]
 
 
@@ -162,9 +162,9 @@ def test_without_predictions_seeds_are_compared(tmp_path: Path) -> None:
     pairs = benchmark(tmp_path, {"lisa": 0.4}, ("a", "b"), seeds=7, count=40, keep=False)
     found = compare(pairs)
     cell, means = found.cells[1], {m.name: np.mean([r.score() for r in m.runs]) for m in pairs[0].methods}
-    assert cell.score is not None and (cell.score.over, cell.score.mean) == ("seeds", pytest.approx(means["lisa"]))
+    assert cell.score is not None and (cell.score.units, cell.score.mean) == ("seeds", pytest.approx(means["lisa"]))
     assert cell.baseline.interval.mean == pytest.approx(means["lisa"] - means["source_only"])
-    assert cell.baseline.elsewhere.reason == "not all runs have predictions of the same test items"
+    assert cell.baseline.new_data.reason == "not all runs have predictions of the same test items"
     assert found.overall[1].baseline.replicability[0].count == 2
     assert len(found.messages) == 2 and "14 of 14 runs have no predictions.jsonl" in found.messages[0]
     mixed = compare([pairs[0], replace(pairs[1], headline="macro_f1")])
@@ -250,5 +250,5 @@ def test_span_types_have_intervals_over_items_too(tmp_path: Path) -> None:
     cell = compare(benchmark(tmp_path, gains, count=200, spread=0.02)).cell(PAIR, "lisa")
     assert [s.score for s in cell.shares] == ["span_f1", "aspect_f1", "opinion_f1"]
     for found in cell.shares:
-        assert found.value is not None and found.value.over == "seeds and test items"
+        assert found.value is not None and found.value.units == "seeds and test items"
         assert found.value.low < found.value.mean < found.value.high

@@ -68,13 +68,13 @@ def test_what_is_not_drawn_is_said() -> None:
     values = [0.40, 0.42, 0.44]
     found = interval(mean_of(values, None, "pair"))
     low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
-    assert (found.low, found.high, found.over) == (pytest.approx(low), pytest.approx(high), "seeds")
+    assert (found.low, found.high, found.units) == (pytest.approx(low), pytest.approx(high), "seeds")
     assert "test items are not drawn" in found.reason
     few = interval(mean_of([0.5, 0.6], None, "pair"))
-    assert (few.low, few.high, few.over) == (None, None, "") and "3 seeds, and test items are not" in few.reason
+    assert (few.low, few.high, few.units) == (None, None, "") and "3 seeds, and test items are not" in few.reason
     runs = [made_items(np.random.default_rng(seed), 20) for seed in range(3)]
     with_items = mean_of([r.score for r in runs], resampled_scores(runs), "a")
-    assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
+    assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).units == "seeds"
     assert interval(mean_over_pairs([with_items, mean_of([0.1], None, "b")])).low is None
 
 
@@ -82,7 +82,7 @@ def test_two_intervals_by_hand() -> None:
     # ItemCounts alone: the mean of 400 coins, two seeds that answer alike. By hand: 1.96 * sqrt(0.25 / 400) = 0.049.
     one = coins(np.arange(400) % 2)
     found = interval(mean_of([0.5, 0.5], resampled_scores([one, one]), "pair"))
-    assert found.over == "test items" and "training again is not in it" in found.reason
+    assert found.units == "test items" and "training again is not in it" in found.reason
     assert found.high - found.mean == pytest.approx(0.049, rel=0.06)
     a, b = mean_of([0.1, 0.2, 0.3], None, "a"), mean_of([0.5, 0.6, 0.7], None, "b")
     found = interval(mean_over_pairs([a, b]))
@@ -107,7 +107,7 @@ def test_it_covers_the_truth_as_often_as_it_says(spread: float, seeds: int) -> N
 @given(st.lists(st.sets(st.integers(0, 8), min_size=1, max_size=3), min_size=1, max_size=10))
 @settings(max_examples=50, deadline=None)
 def test_connected_is_what_walking_finds(keys: list[set[int]]) -> None:
-    found = resampling.connected(keys)
+    found = resampling.components(keys)
     for start in range(len(keys)):
         reached = {start}
         while more := {i for i in range(len(keys)) if any(keys[i] & keys[j] for j in reached)} - reached:
@@ -144,12 +144,13 @@ def copies(folder: Path, **key: Any) -> list[Pair]:
 def test_a_whole_comparison_counts_networks(tmp_path: Path) -> None:
     lisa = compare(copies(tmp_path, training=True)).overall[1]
     single = compare(copies(tmp_path)[:1]).cell("camera → a", "lisa")
-    assert (lisa.baseline.again.count, lisa.baseline.again.p) == (7, single.baseline.again.p)
+    assert (lisa.baseline.retraining.count, lisa.baseline.retraining.p) == (7, single.baseline.retraining.p)
     assert lisa.baseline.interval.low == pytest.approx(single.baseline.interval.low)
-    assert lisa.baseline.elsewhere.p is None and "too few pairs (1)" in lisa.baseline.elsewhere.reason
-    assert "5 pairs, but those that share a network count as one" in lisa.baseline.elsewhere.reason
+    assert lisa.baseline.new_data.p is None and "too few pairs (1)" in lisa.baseline.new_data.reason
+    assert "5 pairs, but those that share a network count as one" in lisa.baseline.new_data.reason
     apart = compare(copies(tmp_path)).overall[1].baseline
-    assert apart.again.count == 35 and apart.again.p is not None and apart.again.p < (lisa.baseline.again.p or 0.0)
+    many, few = apart.retraining, lisa.baseline.retraining
+    assert many.count == 35 and many.p is not None and many.p < (few.p or 0.0)
 
 
 def test_runs_without_a_key_are_one_network_by_their_learning_curve(tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_too_few_say_so_in_words_and_six_are_enough() -> None:
     found = resampling.runs_test([0.1, 0.2, 0.3, 0.1, 0.1, 0.2], "pairs")
     assert (found.p, found.reason) == (2 / 64, "")
     for count in (2, 6, 13):
-        assert sign_flip([1.0] * count) == resampling.reachable(count)
+        assert sign_flip([1.0] * count) == resampling.smallest_p(count)
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
@@ -246,7 +247,7 @@ def test_only_what_was_tested_is_counted_and_a_table_too_large_for_its_seeds_say
 def test_the_authors_example_and_too_few_seeds() -> None:
     """github.com/rtmdrr/replicability-analysis-NLP, README: Bonferroni 1, Holm rejects dataset 6."""
     found = resampling.replicability([0.168, 0.297, 0.357, 0.019, 0.218, 0.001], [1e-4] * 6, "test items")
-    assert (found.count, found.of) == (1, 6)
+    assert (found.count, found.pairs) == (1, 6)
     found = resampling.replicability([1 / 8] * 6, [1 / 8] * 6, "seeds")
     assert found.count is None
     assert "no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs" in found.reason
@@ -303,7 +304,7 @@ def test_class_scores_are_read_and_compared_by_items(tmp_path: Path, headline: s
         drawn = class_scores(gold[:3], list(found[:3]), list("abcde"))  # without the third class
         assert f1(items.counts[:3].sum(axis=0), items.average) == pytest.approx(drawn[headline])
     found = compare(grouped(runs))
-    assert found.messages == () and found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
+    assert found.messages == () and found.cell("camera → laptops", "lisa").baseline.new_data.count == 9
 
 
 def test_what_is_missing_or_of_another_run_is_said(tmp_path: Path) -> None:
