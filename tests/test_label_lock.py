@@ -219,7 +219,7 @@ def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_pa
     other = {**metrics, "method": "rnn_from_scratch", "role": "rnn_from_scratch"}
     (pair,) = grouped([other, metrics])
     assert [row.method.name for row in rows_of(pair)] == ["path_rules", "rnn_from_scratch"]
-    assert all(row.closed.value is None and not row.closed.reason for row in rows_of(pair))
+    assert all(row.gap_closed.value is None and not row.gap_closed.reason for row in rows_of(pair))
 
 
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:

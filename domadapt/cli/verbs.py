@@ -260,7 +260,7 @@ def analyze(cfg: Settings) -> str:
         in_range(name, getattr(cfg, name), from_, SEEDS, whole=True)
     output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
-    from domadapt.reporting.analysis_page import analyse, html, lines, numbers
+    from domadapt.reporting.analysis_page import analyse, as_json, html, lines
     from domadapt.syntax.controls import make_parser
 
     started = time.perf_counter()
@@ -274,7 +274,7 @@ def analyze(cfg: Settings) -> str:
     studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
     _warn(domains.warnings + studied.after.domains.warnings)
     analysis = analyse(studied, score=cfg.scored_texts > 0)
-    for file, content in zip(files, (html(analysis, studied), numbers(analysis, studied)), strict=True):
+    for file, content in zip(files, (html(analysis, studied), as_json(analysis, studied)), strict=True):
         write_atomic(file, content)
     where = f"written: {' and '.join(map(str, files))}, in {time.perf_counter() - started:.0f} seconds"
     return "\n".join([*lines(analysis, studied), where])

@@ -14,8 +14,19 @@ from domadapt.analysis.attention import ALL, FEWEST, Best, Relation, read_heads
 from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
-from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
-from domadapt.reporting.plots import INK, drawn, legend, plain, wrapped
+from domadapt.reporting.blocks import (
+    Block,
+    Column,
+    Figure,
+    Folded,
+    Prose,
+    Section,
+    Table,
+    TableCell,
+    columns_for,
+    make_table,
+)
+from domadapt.reporting.plots import INK, draw_svg, legend, style_axes, wrap_name
 from domadapt.reporting.render import listed, number, page, percent, points
 from domadapt.utils.text import counted, plain_json
 
@@ -67,7 +78,7 @@ def heads_section(heads: Sequence[Relation] | None, domains: Domains) -> Section
     every = [*shown, *(relation for relation in heads if relation.name == ALL)]
     caption = _from_source_to_target(shown, domains)
     alt = f"Accuracy of the best head by relation. {caption}"
-    svg = drawn(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
+    svg = draw_svg(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
     table = Folded("The numbers", (_best_heads(every, domains),))
     return Section(HEADS_TITLE, (Prose(HEADS, "soft"), Figure(svg, caption), table))
 
@@ -83,8 +94,8 @@ def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) 
         axes.set_xlim(0, 100)
         axes.set_ylim(len(shown) - 0.5, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"{wrapped(domain, 20, 1)}, %")
-        plain(axes, "both")
+        axes.set_xlabel(f"{wrap_name(domain, 20, 1)}, %")
+        style_axes(axes, "both")
     looks = [("best offset", INK, "|"), *((NAMED[model], COLORS[model], mark) for model, mark in MARKERS.items())]
     legend(figure, [Line2D([], [], color=c, marker=mark, linestyle="", label=name) for name, c, mark in looks])
 
@@ -121,13 +132,14 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
 
     columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
     columns.append(("offset", lambda r: f"{r.offset:+d}"))
-    columns += for_each({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
+    columns += columns_for({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
     for model, name in NAMED.items():
-        columns += for_each({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
+        columns += columns_for({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
         keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
-        columns += for_each(keys, lambda r, key: accuracy(r, *key))
+        columns += columns_for(keys, lambda r, key: accuracy(r, *key))
     notes = [GREEN, "→: the word attends to its head; ←: its head attends to it; words: of the source"]
-    return tabled("Best head of all layers, percent of words whose head is found", shown, columns, notes, narrow=True)
+    title = "Best head of all layers, percent of words whose head is found"
+    return make_table(title, shown, columns, notes, narrow=True)
 
 
 ABLATION_TITLE = "Heads switched off"
@@ -146,7 +158,7 @@ def ablation_section(ablation: Ablation | None, domains: Domains) -> Section:
         return Section(ABLATION_TITLE, (Prose("There are no labelled texts to score."),))
     sides, headline = ablation.sides, ablation.headline
     caption = " ".join(_sentence(effects, domains[side], headline) for side, effects in sides.items())
-    svg = drawn(f"Change of score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains))
+    svg = draw_svg(f"Change of score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains))
     alone = f"There are no labels of {domains['target']}, so this is {domains['source']} alone."
     lock = Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft")
     return Section(ABLATION_TITLE, (Prose(SWITCHED, "soft"), lock, Figure(svg, caption)))
@@ -159,13 +171,13 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
         for layer, heads in enumerate(effects.heads):
             at = layer + shift + np.linspace(-0.13, 0.13, len(heads))
             axes.vlines(at, [100 * e.low for e in heads], [100 * e.high for e in heads], color=color, alpha=0.35)
-            label = wrapped(domains[side], 20, 1) if layer == 0 else None
+            label = wrap_name(domains[side], 20, 1) if layer == 0 else None
             axes.plot(at, [100 * e.change for e in heads], "o", color=color, markersize=3.5, label=label)
         axes.set_xticks(range(len(effects.heads)))
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
     axes.set_xlabel("layer; a dot is a head")
-    axes.set_ylabel(f"{wrapped(ablation.headline, 16, 1)} without it, points")
-    plain(axes)
+    axes.set_ylabel(f"{wrap_name(ablation.headline, 16, 1)} without it, points")
+    style_axes(axes)
     axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=2)
 
 
@@ -191,7 +203,7 @@ def lines_svg(
         for axes, (title, models) in zip(grid, panels.items(), strict=True):
             for model, lines in models.items():
                 for (name, values), style in zip(lines.items(), ("-", "--"), strict=False):
-                    label = f" {NAMED[model]}, {wrapped(name, 16, 1)}" if name else f" {NAMED[model]}"
+                    label = f" {NAMED[model]}, {wrap_name(name, 16, 1)}" if name else f" {NAMED[model]}"
                     axes.plot(range(len(values)), values, style, color=COLORS[model], label=label)
             for name, value in levels.get(title, {}).items():
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
@@ -200,10 +212,10 @@ def lines_svg(
             names = [name.replace("embeddings", "emb.").removeprefix("layer ") for name in layers]
             axes.set_xticks(range(len(layers)), names)
             axes.set_xlabel("layer")
-            plain(axes)
+            style_axes(axes)
         legend(figure, grid[0].get_legend_handles_labels()[0], 2, "outside lower left")
 
-    return drawn(alt, 2.6, draw)
+    return draw_svg(alt, 2.6, draw)
 
 
 PROBES_TITLE = "Trees in the states: structural probes"
@@ -328,7 +340,7 @@ def answer(analysis: Analysis, subject: Subject) -> str:
     )
 
 
-def lacking(subject: Subject) -> list[str]:
+def missing_parts(subject: Subject) -> list[str]:
     """Sentences on the parts that the models do not let be had, and why."""
     maps, states = [ABLATION_TITLE, HEADS_TITLE.lower()], ["Structural probes", "A-distances"]
     parts = (maps, subject.unreachable), (states, subject.unreadable)
@@ -344,7 +356,7 @@ def html(analysis: Analysis, subject: Subject) -> str:
         f"{listed(texts)}; trees by {subject.parser.name}."
     )
     sections = [
-        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(subject)))),
+        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in missing_parts(subject)))),
         heads_section(analysis.heads, domains),
         ablation_section(analysis.ablation, domains) if not subject.unreachable else None,
         probes_section(analysis.structural_probe, domains),
@@ -353,7 +365,7 @@ def html(analysis: Analysis, subject: Subject) -> str:
     return page(answer(analysis, subject), [section for section in sections if section is not None])
 
 
-def numbers(analysis: Analysis, subject: Subject) -> str:
+def as_json(analysis: Analysis, subject: Subject) -> str:
     """The content of ``analysis.json``: ASCII, without NaN."""
     sides = {
         name: {"domain": side.domain, "texts": len(side.examples), "scored": len(side.scored)}
@@ -375,7 +387,7 @@ def lines(analysis: Analysis, subject: Subject) -> list[str]:
             head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
             offset = percent(r.offset_accuracy["source"])
             result.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
-        return [*result, *lacking(subject)]
+        return [*result, *missing_parts(subject)]
     result = [] if analysis.structural_probe.reason else [probes_sentence(analysis.structural_probe, domains)]
     result += [shift_sentence(analysis.domain_shift)] if analysis.domain_shift.a_distances else []
-    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(subject)]
+    return [f"{texts}, read by {subject.backbone}:", *result, *missing_parts(subject)]

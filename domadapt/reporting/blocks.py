@@ -109,7 +109,7 @@ class Section:
 Column = tuple[str, Callable[..., str | TableCell]]  # its heading, and what it says of an item
 
 
-def tabled(
+def make_table(
     title: str,
     items: Iterable[Any],
     columns: Iterable[Column],
@@ -119,7 +119,7 @@ def tabled(
 ) -> Table:
     """A table with a row for each item, and for each column its heading and what it says of an item.
 
-    >>> tabled("Lengths", ["ab", "c"], [("word", str), ("letters", lambda word: str(len(word)))]).rows
+    >>> make_table("Lengths", ["ab", "c"], [("word", str), ("letters", lambda word: str(len(word)))]).rows
     [['ab', '2'], ['c', '1']]
     """
     columns = list(columns)
@@ -127,17 +127,17 @@ def tabled(
     return Table(title, [name for name, _ in columns], rows, list(notes), frozenset(left), narrow)
 
 
-def for_each(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any], str | TableCell]) -> list[Column]:
+def columns_for(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any], str | TableCell]) -> list[Column]:
     """A column for each name: what ``cell`` says of an item and the name, or the key that goes by it.
 
-    >>> [(name, say("ab")) for name, say in for_each({0: "first", 1: "second"}, lambda word, place: word[place])]
+    >>> [(name, say("ab")) for name, say in columns_for({0: "first", 1: "second"}, lambda word, place: word[place])]
     [('first', 'a'), ('second', 'b')]
     """
     headings = names.items() if isinstance(names, Mapping) else ((name, name) for name in names)
     return [(heading, lambda item, key=key: cell(item, key)) for key, heading in headings]
 
 
-def written(table: Table) -> tuple[list[list[str]], list[str]]:
+def rows_and_notes(table: Table) -> tuple[list[list[str]], list[str]]:
     """Rows and notes of a table as they are printed: notes of cells numbered, and referred to."""
     cells = [[as_cell(cell) for cell in row] for row in table.rows]
     notes = list(dict.fromkeys(cell.note for row in cells for cell in row if cell.note))
@@ -149,10 +149,10 @@ def as_cell(cell: str | TableCell) -> TableCell:
     return cell if isinstance(cell, TableCell) else TableCell(cell)
 
 
-def in_columns(table: Table, most: int) -> list[Table]:
+def split_columns(table: Table, most: int) -> list[Table]:
     """A wide table as several, each with the first column and at most ``most`` others, so that it fits a page.
 
-    >>> [part.header for part in in_columns(Table("", ["pair", "a", "b", "c"], []), 2)]
+    >>> [part.header for part in split_columns(Table("", ["pair", "a", "b", "c"], []), 2)]
     [['pair', 'a', 'b'], ['pair', 'c']]
     """
     width = len(table.header)

@@ -26,7 +26,7 @@ class TableRow:
     clean: Interval | None  #: the same without copies of what the run has read; None where nothing was left out, or all
     details: dict[str, float]  #: means of the other scores by name
     source: float | None  #: mean headline score on the source; None for the ceiling, which sees no source data
-    closed: Share  #: of the way from source_only to in_domain
+    gap_closed: Share  #: of the way from source_only to in_domain
     regret: float | None = None  #: mean over seeds of the oracle's score less the chosen checkpoint's
 
     @property
@@ -44,14 +44,14 @@ def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
 
     def place(row: TableRow) -> tuple[int, float, str, float, str]:
         role = "adapted" if row.method.role == "control" else row.method.role
-        parent = owner(pair, row.method) if row.method.role == "control" else None
+        parent = controlled_method(pair, row.method) if row.method.role == "control" else None
         lead = parent.name if parent else row.name
         return ROLES.index(role), -scores[lead], lead, 1.0 - scores[row.name] if parent else 0.0, row.name
 
     return sorted(lines, key=place)
 
 
-def owner(pair: Pair, control: MethodRuns) -> MethodRuns | None:
+def controlled_method(pair: Pair, control: MethodRuns) -> MethodRuns | None:
     """The method that a control is the control of; None where it was not run."""
     names = {control.name, control.runs[0].method}
     return next((m for m in pair.methods if m.role == "adapted" and names & set(m.controls)), None)
@@ -70,7 +70,7 @@ def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
         by_name.setdefault(method.name, []).append((pair, method))
 
     def place(group: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
-        dev = [over_runs(method, lambda run, pair=pair: run.source_dev.get(pair.headline)) for pair, method in group]  # type: ignore[misc]
+        dev = [run_mean(method, lambda run, pair=pair: run.source_dev.get(pair.headline)) for pair, method in group]  # type: ignore[misc]
         return len(group), sum(score or 0.0 for score in dev) / len(dev)
 
     return max(by_name.values(), key=place, default=[])
@@ -95,7 +95,7 @@ def mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def over_runs(method: MethodRuns, read: Callable[[Metrics], float | None]) -> float | None:
+def run_mean(method: MethodRuns, read: Callable[[Metrics], float | None]) -> float | None:
     """Mean over a method's runs of those that have it."""
     return mean(map(read, method.runs))
 
@@ -123,13 +123,13 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
         mean_score = scored_pair.mean(method)
         target = interval(mean_score) if mean_score else None
         closed = share(pair.headline, [gain_and_gap(scored_pair, method, pair.headline)])
-    details = {name: over_runs(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
-    source = over_runs(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
+    details = {name: run_mean(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
+    source = run_mean(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
     without = interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
     known = {name: value for name, value in details.items() if value is not None}
     source = None if method.role == "in_domain" else source
     closed = Share(pair.headline, None, None, 0) if method.role in BELOW else closed
-    return TableRow(method, target, without, known, source, closed, over_runs(method, lambda run: run.selection.gap))
+    return TableRow(method, target, without, known, source, closed, run_mean(method, lambda run: run.selection.gap))
 
 
 def run_record(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
@@ -164,7 +164,7 @@ def method_record(pair: Pair, row: TableRow, statistics: Statistics) -> Record:
     record |= {"selection_gap": row.regret, **_difference("baseline", cell.baseline)}
     for place, control in enumerate(cell.controls, start=1):
         record |= _difference("control" if place == 1 else f"control_{place}", control)
-    parameters = over_runs(row.method, lambda run: run.counts.parameters)
+    parameters = run_mean(row.method, lambda run: run.counts.parameters)
     return {**record, "seconds": seconds(row.method), "parameters": parameters}
 
 
@@ -183,14 +183,14 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
     """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front."""
     columns = list(dict.fromkeys(name for record in records for name in record))
     table: list[list[Value]] = [[*columns], *([record.get(name) for name in columns] for record in records)]
-    lines = csv_lines([inert(value) if isinstance(value, str) else value for value in row] for row in table)
+    lines = csv_lines([spreadsheet_safe(value) if isinstance(value, str) else value for value in row] for row in table)
     write_atomic(path, "".join(lines))
 
 
-def inert(text: str) -> str:
+def spreadsheet_safe(text: str) -> str:
     """A string that no spreadsheet runs, without control characters.
 
-    >>> inert("=cmd()"), inert("lisa"), inert("\\t=1")
+    >>> spreadsheet_safe("=cmd()"), spreadsheet_safe("lisa"), spreadsheet_safe("\\t=1")
     ("'=cmd()", 'lisa', "' =1")
     """
     shown = escape_controls(text)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from domadapt.reporting.frames import BELOW, TableRow, owner, rows
+from domadapt.reporting.frames import BELOW, TableRow, controlled_method, rows
 from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.statistics.compare import Statistics
 from domadapt.statistics.resampling import Interval
@@ -39,7 +39,7 @@ def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     colors |= {name: STANDING[method.role] for name, (_, method) in every.items() if method.role in STANDING}
     for name, (pair, method) in every.items():
         if method.role == "control":
-            lead = owner(pair, method)
+            lead = controlled_method(pair, method)
             color = to_rgb(colors[lead.name] if lead else STANDING["rnn_from_scratch"])
             lighter: Any = tuple(part + LIGHTER * (1 - part) for part in color)
             colors[name] = to_hex(lighter)
@@ -53,7 +53,7 @@ FONTS = re.compile(r"font(-family)?: [^;]*'DejaVu Sans'[^;]*;?\s*")  # the page'
 WIDTH = 5.0  # inches: on a phone the figure is hardly shrunk, so that its text stays readable
 
 
-def drawn(alt: str, height: float, draw: Callable[[Canvas], object]) -> str:
+def draw_svg(alt: str, height: float, draw: Callable[[Canvas], object]) -> str:
     """A figure of a height in inches as an SVG element in the page's text colour."""
     options: dict[Any, Any] = {
         "svg.hashsalt": "domadapt",
@@ -80,7 +80,7 @@ def legend(figure: Canvas, handles: Sequence[Any], columns: int = 3, place: Any 
     figure.legend(handles=handles, loc=place, ncols=columns, frameon=False, labelcolor=INK, fontsize=8)
 
 
-def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
+def style_axes(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
     """Only what is read: two axes, faint lines across, all in one colour."""
     axes.set_facecolor("none")
     axes.spines[["top", "right"]].set_visible(False)
@@ -92,7 +92,7 @@ def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
     axes.set_axisbelow(True)
 
 
-def wrapped(name: str, width: int, lines: int = 3) -> str:
+def wrap_name(name: str, width: int, lines: int = 3) -> str:
     name = escape_controls(name)
     return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder="…", break_on_hyphens=False))
 
@@ -164,7 +164,7 @@ def dots_svg(pairs: Sequence[Pair], statistics: Statistics, colors: Colors, alt:
     alone = len({row.name for group in groups for row, _ in group.dots}) == 1
     count = sum(len(group.dots) + (not alone) for group in groups)
     headline = ", ".join(dict.fromkeys(pair.headline for pair in pairs))
-    return drawn(alt, 0.24 * count + 1.0, lambda figure: _dots(figure, groups, colors, headline, alone))
+    return draw_svg(alt, 0.24 * count + 1.0, lambda figure: _dots(figure, groups, colors, headline, alone))
 
 
 def _group(pair: Pair, statistics: Statistics) -> Group:
@@ -188,26 +188,26 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
             _dot(axes, y, score, colors[row.name], left)
             three = (group.lines.get("source_only"), (row, score), group.lines.get("in_domain"))
             scores = [f"{100 * item[1].mean:.1f}" for item in (three if alone else three[1:2]) if item]
-            beside(axes, " → ".join(scores), (1, y), 6, xycoords=("axes fraction", "data"))
+            label_point(axes, " → ".join(scores), (1, y), 6, xycoords=("axes fraction", "data"))
             names, y = [*names, (group.pair if alone else row.name, False)], y + 1
         _lines(axes, group, colors, top, y, alone)
-    axes.set_yticks(range(y), [wrapped(name, 30, 1) for name, _ in names])
+    axes.set_yticks(range(y), [wrap_name(name, 30, 1) for name, _ in names])
     for label, (_, bold) in zip(axes.get_yticklabels(), names, strict=True):
         label.set_fontweight("bold" if bold else "normal")
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(y - 0.4, -0.6)
     axes.set_xlabel(f"{escape_controls(headline)}, target test, %")
-    plain(axes, "x")
+    style_axes(axes, "x")
     holders = {role: next((group for group in groups if role in group.lines), None) for role in LINES}
     handles = [key(LINES[r], color=colors[holder.lines[r][0].name]) for r, holder in holders.items() if holder]
     if alone:
         name = groups[0].dots[0][0].name
-        handles.insert(1, key(wrapped(name, 30, 1), color=colors[name], marker="o"))
+        handles.insert(1, key(wrap_name(name, 30, 1), color=colors[name], marker="o"))
     if handles:
         legend(figure, handles)
 
 
-def beside(axes: Axes, text: str, place: tuple[float, float], right: float, **look: Any) -> None:
+def label_point(axes: Axes, text: str, place: tuple[float, float], right: float, **look: Any) -> None:
     """Words so many points to the right of a place; to its left where that is below 0."""
     look = {"color": INK, "fontsize": 8, "ha": "left" if right > 0 else "right", "va": "center", **look}
     axes.annotate(text, place, xytext=(right, 0), textcoords="offset points", **look)
@@ -217,7 +217,7 @@ def _dot(axes: Axes, y: int, score: Interval, color: str, left: float) -> None:
     middle, low, high = _ends(score)
     axes.plot([max(low, left), max(high, left)], [y, y], color=color, linewidth=2, alpha=0.75)
     if middle < left:  # of a network from scratch: an arrow, so that it does not stretch the axis
-        beside(axes, "◂", (left, y), 3, color=color, fontsize=11)
+        label_point(axes, "◂", (left, y), 3, color=color, fontsize=11)
     else:
         axes.plot([middle], [y], "o", color=color, markersize=6, clip_on=False, zorder=3)
 
@@ -231,7 +231,7 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
         if score.low is not None:
             axes.fill_betweenx(ends, low, high, color=color, alpha=0.13, linewidth=0)
         if not alone:  # the lower of two to its left, so that they never meet
-            beside(axes, f"{middle:.1f}", (middle, top), -4 if place == 0 and len(ordered) > 1 else 4)
+            label_point(axes, f"{middle:.1f}", (middle, top), -4 if place == 0 and len(ordered) > 1 else 4)
 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
@@ -265,7 +265,7 @@ def mean_curve(method: MethodRuns, panel: str, headline: str) -> list[tuple[int,
 def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str:
     """One panel each of :func:`panels`."""
     methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in shown)]
-    names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
+    names = [wrap_name(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
     looks: Any = [{"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods]
 
@@ -279,20 +279,20 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
             title = f"{escape_controls(pair.headline)}, source dev, %" if panel == DEV else f"loss: {panel}"
             axes.set_title(title, fontsize=9, color=INK)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            plain(axes)
+            style_axes(axes)
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
         handles = [key(name, **look) for name, look in zip(names, looks, strict=True)]
         legend(figure, handles, columns, "outside lower left")
 
-    return drawn(alt, 2.0 + 0.19 * -(-len(names) // columns), draw)
+    return draw_svg(alt, 2.0 + 0.19 * -(-len(names) // columns), draw)
 
 
 BINS = 10
 Point = tuple[float, float, int]  # mean confidence, share right, how many
 
 
-def pooled(method: MethodRuns) -> list[Point]:
+def pooled_bins(method: MethodRuns) -> list[Point]:
     """Ten bins by confidence, the seeds' bins put together by their counts."""
     sums: dict[int, list[float]] = {}
     for part in (part for run in method.runs for part in run.calibration.bins if part.count):
@@ -309,7 +309,7 @@ def calibration_svg(methods: Sequence[MethodRuns], colors: Colors, alt: str) -> 
         axes = figure.add_subplot()
         axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
         for method in methods:
-            points, color = pooled(method), colors[method.name]
+            points, color = pooled_bins(method), colors[method.name]
             x, y = [100 * c for c, _, _ in points], [100 * a for _, a, _ in points]
             most = max(n for _, _, n in points)
             axes.plot(x, y, color=color, linewidth=1.2)
@@ -318,8 +318,8 @@ def calibration_svg(methods: Sequence[MethodRuns], colors: Colors, alt: str) -> 
         axes.set_ylim(0, 100)
         axes.set_xlabel("confidence, %")
         axes.set_ylabel("right, %")
-        plain(axes, "both")
-        handles = [key(wrapped(method.name, 40, 1), color=colors[method.name]) for method in methods]
+        style_axes(axes, "both")
+        handles = [key(wrap_name(method.name, 40, 1), color=colors[method.name]) for method in methods]
         legend(figure, handles, 1, "outside lower left")
 
-    return drawn(alt, 3.4 + 0.17 * len(methods), draw)
+    return draw_svg(alt, 3.4 + 0.17 * len(methods), draw)

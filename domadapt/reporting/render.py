@@ -11,7 +11,7 @@ from dataclasses import replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting import blocks
-from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, select_columns, written
+from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, rows_and_notes, select_columns
 from domadapt.utils.text import counted, escape_controls
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -51,12 +51,12 @@ def score_name(name: str) -> str:
     return name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name
 
 
-def collapsed(table: Table) -> Table:
+def drop_empty_columns(table: Table) -> Table:
     """A table without the columns that hold nothing but dashes: a note says why they would.
 
     >>> from domadapt.reporting.blocks import TableCell
     >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
-    >>> one = collapsed(Table("", ["method", "score", "p", "q"], rows))
+    >>> one = drop_empty_columns(Table("", ["method", "score", "p", "q"], rows))
     >>> one.header, one.rows, one.notes
     (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
     """
@@ -93,7 +93,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
     )
     environment.filters |= {
         "escape_controls": lambda value: escape_controls(str(value)),
-        "written": written,
+        "rows_and_notes": rows_and_notes,
         "shade": lambda cell: getattr(cell, "shade", None),
         "kind": lambda block: type(block).__name__,
     }
@@ -102,7 +102,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
 
 def as_text(table: Table) -> str:
     """A table with its footnotes, aligned and harmless, for a terminal."""
-    rows, notes = written(table)
+    rows, notes = rows_and_notes(table)
     shown = [[escape_controls(cell) for cell in cells] for cells in (table.header, *rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
     lines = [table.title]
@@ -115,7 +115,7 @@ def as_text(table: Table) -> str:
     return "\n".join(map(escape_controls, [*lines, *(f"  {note}" for note in notes)]))
 
 
-def in_line(text: Marked) -> str:
+def as_line(text: Marked) -> str:
     marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
     return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
 
@@ -184,7 +184,8 @@ def code(text: str) -> str:
 def table_lines(table: Table) -> list[str]:
     """A table's rows, without title and notes; pipes get a backslash in code, too, where tables are cut as well."""
     rule = [":---" if i in table.left else "---:" for i in range(len(table.header))]
-    head, *rows = [[harmless(cell).replace("|", "\\|") for cell in row] for row in (table.header, *written(table)[0])]
+    lines = [table.header, *rows_and_notes(table)[0]]
+    head, *rows = [[harmless(cell).replace("|", "\\|") for cell in row] for row in lines]
     return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
 
 
@@ -194,7 +195,7 @@ def _block(block: Block) -> Iterable[str]:
             return [_with_command(text, command)]
         case Table():
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
-            notes = [f"- {harmless(note)}" for note in written(block)[1]]
+            notes = [f"- {harmless(note)}" for note in rows_and_notes(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case blocks.Figure():
             return ["*A figure of the HTML report.*"]

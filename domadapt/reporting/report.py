@@ -10,9 +10,9 @@ from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, html_file, method_record, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
-from domadapt.reporting.render import collapsed, markdown, page
+from domadapt.reporting.render import drop_empty_columns, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
-from domadapt.reporting.target_card import estimates, expectation, unlabelled
+from domadapt.reporting.target_card import estimates, expectation, unlabelled_sections
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
 from domadapt.statistics.compare import Statistics, compare
@@ -41,13 +41,13 @@ class Finished:
     colors: Colors
 
     @property
-    def scored(self) -> bool:
+    def has_scores(self) -> bool:
         return any(run.target_test for run in self.runs.runs)
 
 
 def answer(finished: Finished) -> Facts:
     """What the page is called, and the facts beside it: without target labels what is expected, with its range."""
-    facts = None if finished.scored else expectation(finished.pairs)
+    facts = None if finished.has_scores else expectation(finished.pairs)
     return facts or verdict_card(finished.pairs, finished.statistics)
 
 
@@ -60,7 +60,7 @@ def opening(finished: Finished) -> list[Section]:
         messages.append(f"{several}, so left out; the same command goes on with them: {', '.join(unfinished)}")
     messages += statistics.messages
     warnings = tuple(Prose(message, "warning") for message in messages)
-    blocks: list[Block] = [] if finished.scored else estimates(finished.pairs)
+    blocks: list[Block] = [] if finished.has_scores else estimates(finished.pairs)
     blocks.append(answer(finished))
     blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
     return [Section("Summary", tuple(blocks))]
@@ -97,7 +97,7 @@ def on_the_target(finished: Finished) -> list[Section]:
     result = [Section("On the target", ())] if pairs else []
     unseen = Prose("No scores are drawn: the target test has no labels.")
     for pair in pairs:
-        result += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
+        result += unlabelled_sections(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
     return result
 
 
@@ -110,7 +110,7 @@ def details(finished: Finished) -> list[Section]:
         intro.append(Prose(f"{left}: report on their folders alone to see them.", "warning"))
     result = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
-        parts = [("learning curves", sections.learning(pair, finished.colors))]
+        parts = [("learning curves", sections.learning_curves(pair, finished.colors))]
         if any(run.target_test for run in pair.runs):
             sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
@@ -151,19 +151,19 @@ UNLABELLED_PAGE: tuple[Part, ...] = (opening, on_the_target, details, provenance
 
 def contents(finished: Finished) -> list[Section]:
     """All sections; those that have nothing to show but a line are put together at the end."""
-    every = [section for part in (PAGE if finished.scored else UNLABELLED_PAGE) for section in part(finished)]
-    every = [replace(section, blocks=_collapsed(section.blocks)) for section in every]
+    every = [section for part in (PAGE if finished.has_scores else UNLABELLED_PAGE) for section in part(finished)]
+    every = [replace(section, blocks=_drop_empty_columns(section.blocks)) for section in every]
     empty = [s for s in every if s.title in OPTIONAL and s.level == 2 and len(s.blocks) == 1]
     lines = [Prose(f"{s.title}: {b.text}", "soft") for s in empty for b in s.blocks if isinstance(b, Prose)]
     full = [section for section in every if section not in empty]
     return [*full, *([Section("Not in this report", tuple(lines))] if lines else [])]
 
 
-def _collapsed(blocks: Sequence[Block]) -> tuple[Block, ...]:
+def _drop_empty_columns(blocks: Sequence[Block]) -> tuple[Block, ...]:
     def one(block: Block) -> Block:
         if isinstance(block, Folded):
-            return replace(block, blocks=_collapsed(block.blocks))
-        return collapsed(block) if isinstance(block, Table) else block
+            return replace(block, blocks=_drop_empty_columns(block.blocks))
+        return drop_empty_columns(block) if isinstance(block, Table) else block
 
     return tuple(map(one, blocks))
 

@@ -5,9 +5,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from domadapt.auditing.audit import Audit, headline, read_audit
-from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
-from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
-from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
+from domadapt.reporting.blocks import (
+    Block,
+    Figure,
+    Folded,
+    Listing,
+    Prose,
+    Section,
+    Table,
+    TableCell,
+    columns_for,
+    make_table,
+)
+from domadapt.reporting.frames import best_adapted, mean, rows, run_mean, seconds
+from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled_bins
 from domadapt.reporting.render import number, percent, points
 from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, run_time
@@ -156,7 +167,7 @@ def how_far_off(runs: Iterable[Metrics]) -> str:
     return f"{start} {percent(score)}, was {percent(was)}: {off}."
 
 
-def learning(pair: Pair, colors: Colors) -> list[Block]:
+def learning_curves(pair: Pair, colors: Colors) -> list[Block]:
     if not (shown := panels(pair)):
         return [Prose("No run has a curve.")]
     caption = "By epoch, mean over seeds. Dev score and losses are of the source domain, in_domain's of the target."
@@ -174,20 +185,20 @@ ERRORS = {
 
 def calibration(pair: Pair, colors: Colors) -> list[Block]:
     """A diagram of the bars that stand and the best adapted method, and every method's error."""
-    methods = [row.method for row in rows(pair) if pooled(row.method)]
+    methods = [row.method for row in rows(pair) if pooled_bins(row.method)]
     if not methods:
         return [Prose("No run recorded how sure it was of its predictions on the target test.")]
     best = best_adapted(pair)
     shown = [m for m in methods if m.role not in ("adapted", "control") or (best and m.name == best.name)]
     unit = "words" if pair.task == "extraction" else "texts"
-    errors = tabled(
+    errors = make_table(
         "Expected calibration error, points, mean over seeds, before and after temperature scaling on source dev",
         methods,
         [
             ("method", lambda m: m.name),
-            *for_each(ERRORS, lambda m, name: percent(over_runs(m, lambda run: getattr(run.calibration, name)))),
-            ("temperature", lambda m: number(over_runs(m, lambda run: run.calibration.temperature), ".2f")),
-            (unit, lambda m: f"{sum(count for _, _, count in pooled(m)):,}"),
+            *columns_for(ERRORS, lambda m, name: percent(run_mean(m, lambda run: getattr(run.calibration, name)))),
+            ("temperature", lambda m: number(run_mean(m, lambda run: run.calibration.temperature), ".2f")),
+            (unit, lambda m: f"{sum(count for _, _, count in pooled_bins(m)):,}"),
         ],
         [
             f"{unit}: predictions on the target test that were binned, all seeds together",
@@ -231,7 +242,7 @@ def data(audits: Sequence[Audit], skipped: Sequence[str]) -> Section:
     for audit in audits:
         blocks.append(Prose(f"Audit of {headline(audit)}", "lead"))
         if audit.findings:
-            blocks.append(tabled("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
+            blocks.append(make_table("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
         if examples := tuple(f"{f.kind}: {example}" for f in audit.findings for example in f.examples):
             blocks.append(Listing(f"Examples of the findings in {audit.source} → {audit.target}", examples))
         if audit.mended:

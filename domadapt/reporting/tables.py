@@ -5,7 +5,17 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Column, Prose, Section, Table, TableCell, for_each, in_columns, tabled
+from domadapt.reporting.blocks import (
+    Block,
+    Column,
+    Prose,
+    Section,
+    Table,
+    TableCell,
+    columns_for,
+    make_table,
+    split_columns,
+)
 from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
 from domadapt.reporting.render import as_text, percent, score_name
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
@@ -47,17 +57,17 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
         ("interval", lambda row: _interval(row.target)),
         *([("clean", lambda row: _mean(row.clean))] if clean else []),
         *([("clean interval", lambda row: _interval(row.clean))] if any(c.low is not None for c in clean) else []),
-        *for_each({n: score_name(n) for n in detail_names(pair)}, lambda row, name: percent(row.details.get(name))),
+        *columns_for({n: score_name(n) for n in detail_names(pair)}, lambda row, name: percent(row.details.get(name))),
         ("source", lambda row: percent(row.source)),
-        ("gap closed", lambda row: closed(row.closed)),
+        ("gap closed", lambda row: share_cell(row.gap_closed)),
         *([("regret", lambda row: percent(row.regret))] if any(row.regret is not None for row in lines) else []),
         ("seeds", lambda row: str(len(row.method.seeds))),
     ]
     title = f"{pair.name}: {pair.headline} on the target test, percent"
-    return tabled(title, lines, columns, _remarks(pair, lines))
+    return make_table(title, lines, columns, _remarks(pair, lines))
 
 
-def closed(share: Share) -> TableCell:
+def share_cell(share: Share) -> TableCell:
     """A share of the gap in percent with its interval, and why there is none."""
     if share.value is None:
         return TableCell("-", share.reason)
@@ -82,14 +92,14 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
     gaps = {s.score: s.gap for line in reversed(lines) for s in line.shares if s.gap}
 
     def cell(line: Cell, name: str) -> str | TableCell:
-        return next((closed(share) for share in line.shares if share.score == name), "")
+        return next((share_cell(share) for share in line.shares if share.score == name), "")
 
-    return tabled(
+    return make_table(
         "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals",
         lines,
         [
             ("method", lambda line: line.method),
-            *for_each({share.score: score_name(share.score) for line in lines for share in line.shares}, cell),
+            *columns_for({share.score: score_name(share.score) for line in lines for share in line.shares}, cell),
             ("pairs", lambda line: str(max(share.pairs for share in line.shares))),
         ],
         [f"{score_name(name)}: {gap_words(gap)}" for name, gap in gaps.items()],
@@ -99,7 +109,8 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
 def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     over = {e.units for row in lines for e in (row.target, row.clean) if e}
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
-    if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
+    shares = [row.gap_closed for row in lines if row.method.role == "in_domain"]
+    if gap := next((share.gap for share in shares if share.value), None):
         remarks.append(f"the gap: {gap_words(gap)}")
     sizes = [s for row in lines for run in row.method.runs if (s := run.target_test_sizes) and s.clean < s.all]
     if counts := sorted({size.clean for size in sizes if size.clean}):
@@ -149,17 +160,18 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     def gap(name: str, pair: str) -> str | TableCell:
         if (row := by_pair[pair].get(name)) is None:
             return ""
-        if row.closed.value is None:
-            return TableCell("-", row.closed.reason)
-        share = row.closed.value.mean
-        return TableCell(f"{100 * share:.0f}", row.closed.reason, min(max(share, -1.0), 1.0))
+        if row.gap_closed.value is None:
+            return TableCell("-", row.gap_closed.reason)
+        share = row.gap_closed.value.mean
+        return TableCell(f"{100 * share:.0f}", row.gap_closed.reason, min(max(share, -1.0), 1.0))
 
     mean_scores = {name: percent(line.score.mean) for name, line in overall.items() if line.score}
     mean_gaps = {name: f"{100 * value.mean:.0f}" for name, line in overall.items() if (value := line.shares[0].value)}
 
     def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
         columns: list[Column] = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
-        return in_columns(tabled(title, names, [*columns, *for_each([*by_pair], cell)], notes, narrow=True), COLUMNS)
+        columns += columns_for([*by_pair], cell)
+        return split_columns(make_table(title, names, columns, notes, narrow=True), COLUMNS)
 
     adapted = [name for name in methods if roles[name] == "adapted"]
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
@@ -205,11 +217,11 @@ def regret(pairs: Sequence[Pair]) -> Section:
 
     columns: list[Column] = [
         ("method", str),
-        *for_each({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
+        *columns_for({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
         ("regret", lambda method: percent(mean(run.selection.gap for run in runs[method]))),
     ]
     note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"
-    table = tabled("Target test by validator, percent, mean over runs", runs, columns, [note])
+    table = make_table("Target test by validator, percent, mean over runs", runs, columns, [note])
     return Section("Selection regret", (Prose(REGRET, "soft"), table))
 
 
@@ -234,11 +246,11 @@ def label_curves(pair: Pair, statistics: Statistics | None = None) -> dict[str, 
     return {n: curve for n, curve in curves.items() if len(curve) > 1 or (0 in curve and curve[0].method is best)}
 
 
-def reached(scores: Mapping[int, float], score: float) -> str:
+def labels_to_reach(scores: Mapping[int, float], score: float) -> str:
     """With how many labels, of those that were tried, a score is first reached.
 
     >>> curve = {0: 0.4, 8: 0.5, 32: 0.6}
-    >>> [reached(curve, score) for score in (0.3, 0.45, 0.5, 0.55, 0.65)]
+    >>> [labels_to_reach(curve, score) for score in (0.3, 0.45, 0.5, 0.55, 0.65)]
     ['no labels', 'fewer than 8 labels', '8 labels', 'between 8 and 32 labels', 'more than 32 labels']
     """
     enough = next((labels for labels, value in scores.items() if value >= score), None)
@@ -250,7 +262,7 @@ def reached(scores: Mapping[int, float], score: float) -> str:
     return f"between {too_few} and {enough} labels" if too_few else f"fewer than {counted(enough, 'label')}"
 
 
-def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
+def adaptation_worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
     """With how many labels plain fine-tuning has what the best adapted method has with none."""
     best = best_adapted(pair)
     name, row = next(((n, c[0]) for n, c in curves.items() if 0 in c and c[0].method is best), ("", None))
@@ -259,7 +271,7 @@ def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
     if row is None or row.target is None or plain is None:
         return "How many labels adaptation is worth is not known: it takes source_only with and without labels."
     scores = {labels: point.target.mean for labels, point in plain.items() if point.target}
-    labels, score = reached(scores, row.target.mean), percent(row.target.mean)
+    labels, score = labels_to_reach(scores, row.target.mean), percent(row.target.mean)
     return f"Adaptation is worth {labels} here, by means over seeds: {name} with none scores {score}."
 
 
@@ -268,7 +280,7 @@ def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list
     blocks: list[Block] = []
     for pair in pairs:
         if curves := label_curves(pair, statistics):
-            blocks += [Prose(worth(pair, curves)), label_table(pair, curves)]
+            blocks += [Prose(adaptation_worth(pair, curves)), label_table(pair, curves)]
     return [Section("Target labels", tuple(blocks))] if blocks else []
 
 
@@ -283,7 +295,7 @@ def label_table(pair: Pair, curves: Mapping[str, LabelCurve]) -> Table:
             return TableCell(percent(value.mean), value.reason)
         return f"{percent(value.mean)} ({percent(value.low)}–{percent(value.high)}, {OVER[value.units][0]})"
 
-    columns = [("labels", lambda n: f"{n} (all)" if n in every else str(n)), *for_each([*curves], score)]
+    columns = [("labels", lambda n: f"{n} (all)" if n in every else str(n)), *columns_for([*curves], score)]
     title = f"{pair.name}: {pair.headline} on the target test by number of target labels, percent"
     notes = ["in brackets: 95 % interval over seeds (s) and test texts (t)"]
-    return tabled(title, sorted({number for number, _ in tried}), columns, notes, narrow=True)
+    return make_table(title, sorted({number for number, _ in tried}), columns, notes, narrow=True)

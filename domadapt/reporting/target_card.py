@@ -11,8 +11,8 @@ from typing import Any
 from domadapt.inference.thresholds import SHOWN as THRESHOLDS
 from domadapt.inference.thresholds import rates, source_dev
 from domadapt.reporting import blocks
-from domadapt.reporting.blocks import Block, Fact, Facts, Marked, Prose, Section, Table, for_each, tabled
-from domadapt.reporting.render import as_text, in_line, markdown, score_name
+from domadapt.reporting.blocks import Block, Fact, Facts, Marked, Prose, Section, Table, columns_for, make_table
+from domadapt.reporting.render import as_line, as_text, markdown, score_name
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
@@ -44,7 +44,7 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
     for head, texts in _texts(card, FEW):
         lines.extend(["", f"  {head}:"])
         for text in texts:
-            add(in_line(text), "  · ", "    ")
+            add(as_line(text), "  · ", "    ")
     if card.warnings:
         ranked = ", the most important first" if len(card.warnings) > 1 else ""
         lines.extend(["", f"  {counted(len(card.warnings), 'warning')}{ranked}:"])
@@ -119,7 +119,7 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
         ("count", lambda kind: f"{kind.count:,}"),
         ("found most" if spans else "words that set them apart", typical),
     ]
-    return tabled(about, card.kinds, columns, left=(0, len(columns) - 1))
+    return make_table(about, card.kinds, columns, left=(0, len(columns) - 1))
 
 
 def threshold_table(card: TargetCard) -> Iterator[Table]:
@@ -129,8 +129,8 @@ def threshold_table(card: TargetCard) -> Iterator[Table]:
         title = f"Precision, recall on {counted(about['texts'], 'held-out text')} of {card.source}, by threshold="
         limits = {limit: f"{limit:g}" for limit in THRESHOLDS}
         names: blocks.Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
-        columns = for_each(limits, lambda item, limit: ", ".join(rates(item[1], limit)))
-        yield tabled(title, about["kinds"].items(), [names, *columns])
+        columns = columns_for(limits, lambda item, limit: ", ".join(rates(item[1], limit)))
+        yield make_table(title, about["kinds"].items(), [names, *columns])
 
 
 def marked(sample: ShownText) -> Marked:
@@ -253,25 +253,25 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
     if not cards:
         return []
 
-    from domadapt.reporting.plots import ADAPTED, INK, STANDING, drawn, plain, wrapped  # loads matplotlib
+    from domadapt.reporting.plots import ADAPTED, INK, STANDING, draw_svg, style_axes, wrap_name  # loads matplotlib
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        plain(axes, "x")
+        style_axes(axes, "x")
         for row, (card, expected) in enumerate(cards):
             color = STANDING.get(card.method, ADAPTED[0])
             axes.barh(row, 100 * (expected.high - expected.low), 0.5, 100 * expected.low, color=color, alpha=0.25)
             axes.plot(100 * expected.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
             axes.plot([100 * card.source_dev] * 2, [row - 0.35, row + 0.35], color=INK)
         axes.set(xlim=(0, 100), ylim=(len(cards) - 0.5, -0.5), yticks=range(len(cards)))
-        axes.set_yticklabels([wrapped(f"{card.target}: {card.method}", 34) for card, _ in cards])
+        axes.set_yticklabels([wrap_name(f"{card.target}: {card.method}", 34) for card, _ in cards])
 
     rows = [f"{card.method} {_range(expected)}" for card, expected in cards]
     caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
-    return [blocks.Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
+    return [blocks.Figure(draw_svg(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
 
 
-def unlabelled(pair: Pair) -> list[Section]:
+def unlabelled_sections(pair: Pair) -> list[Section]:
     """Sections of a pair without target labels; none where it has some, or no run has left its card."""
     cards = _cards(pair)
     if not cards:

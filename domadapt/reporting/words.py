@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, for_each, tabled
-from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs, rows
+from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, columns_for, make_table
+from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, rows, run_mean
 from domadapt.reporting.render import listed
-from domadapt.reporting.tables import closed
+from domadapt.reporting.tables import share_cell
 from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, backbone_name, reference
 from domadapt.runs.metrics import Metrics
@@ -28,21 +28,23 @@ def claim(one: Cell, statistics: Statistics) -> str:
     baseline = one.baseline.other or statistics.baseline
     if one.baseline.interval is None:
         return f"Of {one.method} against its controls nothing can be said: {one.baseline.reason}."
-    sentences = [f"{one.method} is {distance(one.baseline.interval)} {baseline}"]
+    sentences = [f"{one.method} is {difference_words(one.baseline.interval)} {baseline}"]
     needed, lacking = [one.baseline], list[str]()
     for control in one.controls:
         name = control.other
         if control.interval is None:
             lacking.append(control.reason)
             continue
-        text = f"{distance(control.interval)} {name}"
+        text = f"{difference_words(control.interval)} {name}"
         its_gain = next((o.baseline.interval for o in statistics.overall if o.method == control.other), None)
         if its_gain is None:
             lacking.append(f"{name} was not compared with {baseline}")
         elif its_gain.high is not None and its_gain.high < 0:
-            text += f" (this control harms: {distance(its_gain)} {baseline}, so a gain over it measures harm as well)"
+            text += f" (this control harms: {difference_words(its_gain)} {baseline}, "
+            text += "so a gain over it measures harm as well)"
         elif its_gain.high is None and its_gain.mean < 0:
-            text += f" (this control may harm: {distance(its_gain)} {baseline}, so a gain over it may measure harm)"
+            text += f" (this control may harm: {difference_words(its_gain)} {baseline}, "
+            text += "so a gain over it may measure harm)"
         else:
             needed.append(control)
         sentences.append(text)
@@ -64,10 +66,10 @@ def _real(difference: Difference) -> bool:
     return difference.retraining.p_holm is not None and difference.retraining.p_holm <= ALPHA
 
 
-def distance(value: Interval) -> str:
+def difference_words(value: Interval) -> str:
     """A difference in points, with its interval and what that is over.
 
-    >>> distance(Interval(0.02, -0.01, 0.05, "seeds"))
+    >>> difference_words(Interval(0.02, -0.01, 0.05, "seeds"))
     '2.0 points (-1.0 to 5.0 over seeds) above'
     """
     ends = "no interval"
@@ -92,7 +94,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     if overall and overall.shares:
         share = overall.shares[0]
         over = f" (of {counted(share.pairs, 'pair')})" if share.pairs < len(overall.pairs) else ""
-        text = closed(replace(share, reason="")).text + over if share.value else f"- ({share.reason})"
+        text = share_cell(replace(share, reason="")).text + over if share.value else f"- ({share.reason})"
         items.append(("Gap closed", text))
     runs = [run for pair in pairs for run in pair.runs]
     names = {method.name for pair in pairs for method in pair.methods}
@@ -123,10 +125,10 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     if difference.interval is None:
         return f"{name} can't be compared: {difference.reason}."
     several = len(cell.pairs) > 1
-    text = f"{name} is {distance(difference.interval)} {difference.other} on the target"
+    text = f"{name} is {difference_words(difference.interval)} {difference.other} on the target"
     text += f", in the mean over {counted(difference.pairs, 'pair')}" if several else ""
     controls = [(control.interval, control.other) for control in cell.controls if control.interval is not None]
-    text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)
+    text += "".join(f" and {difference_words(interval)} {other}, its control" for interval, other in controls)
     if _real(difference):
         where = "on at least one of these pairs " if several else ""
         return f"{text}; {where}training again would show a difference to {difference.other}."
@@ -142,7 +144,7 @@ def _scores(best: Sequence[tuple[Pair, MethodRuns]]) -> list[tuple[str, float]]:
     for name in ("source_only", best[0][1].name, "ceiling"):
         role = "in_domain" if name == "ceiling" else name
         methods = [method if name == method.name else reference(pair, method, role) for pair, method in best]
-        values = [over_runs(method, Metrics.score) if method else None for method in methods]
+        values = [run_mean(method, Metrics.score) if method else None for method in methods]
         if None not in values and (over := mean(values)) is not None:
             scores.append((name, over))
     return scores
@@ -161,7 +163,7 @@ class ChangedText:
     seed: int  #: where adaptation changed most
 
 
-def beside_source_only(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]:
+def changed_texts(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]:
     """A pair's best adapted method, the seeds that source_only was run with, too, and texts as both label them.
 
     A ValueError says why there is no comparison.
@@ -226,13 +228,13 @@ def mistakes(pair: Pair) -> list[Block]:
         notes = ["a → b: annotated as a, predicted as b"]
         if len(common) > len(names):
             notes.append(f"the {MOST} most frequent of {len(common) - ('right' in common)} confusions")
-    columns = for_each(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
+    columns = columns_for(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
     columns = [("method", lambda method: method.name), *columns]
     title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"
-    return [tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)]
+    return [make_table(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)]
 
 
-def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
+def error_kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
     """Kinds of a text's predicted spans, and of annotated ones that are missed.
 
     An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
@@ -259,7 +261,7 @@ def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
     tally = Counter[str]()
     for answer in (answer for file in files for answer in read_answers(file, task)):
         if task == "extraction":
-            tally += kinds(answer.gold, answer.predicted)
+            tally += error_kinds(answer.gold, answer.predicted)
         else:
             (gold,), (predicted,) = answer.gold, answer.predicted
             tally["right" if gold == predicted else f"{gold} → {predicted}"] += 1
@@ -273,7 +275,7 @@ EXAMPLES, FRONT = 10, 4  # of each kind and pair: that are shown, and of these, 
 def fixed_and_broken(pair: Pair) -> list[Block]:
     """A pair's examples, so many of each kind at most."""
     try:
-        method, seeds, changes = beside_source_only(pair)
+        method, seeds, changes = changed_texts(pair)
     except ValueError as error:  # damaged predictions spoil the examples, not the report
         return [Prose(f"Nothing to compare: {error}.")]
     # Texts with fewer and more errors, clearest first.

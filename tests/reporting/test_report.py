@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.blocks import Prose, Section, Table
-from domadapt.reporting.frames import FORMULA, inert, write_csv
+from domadapt.reporting.frames import FORMULA, spreadsheet_safe, write_csv
 from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.words import LONGEST_TEXT
@@ -308,7 +308,7 @@ def test_a_field_of_another_kind_is_named(make_run: Any, fields: dict[str, Any],
 
 @given(st.text(max_size=20))
 def test_no_cell_is_a_formula(text: str) -> None:
-    assert not inert(text).lstrip().startswith(FORMULA)
+    assert not spreadsheet_safe(text).lstrip().startswith(FORMULA)
 
 
 def test_one_row_a_run_and_one_a_method(make_run: Any, tmp_path: Path) -> None:

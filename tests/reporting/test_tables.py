@@ -11,9 +11,9 @@ import pytest
 from domadapt.auditing.audit import Audit, write_audit
 from domadapt.auditing.finding import Finding
 from domadapt.reporting import tables
-from domadapt.reporting.blocks import Prose, Table, written
+from domadapt.reporting.blocks import Prose, Table, rows_and_notes
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.plots import palette, pooled
+from domadapt.reporting.plots import palette, pooled_bins
 from domadapt.reporting.sections import calibration, cost, data, expected, read_audits, significance
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
@@ -144,12 +144,12 @@ def test_no_gap_between_unlike_test_sets() -> None:
     runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
     (pair,) = grouped(runs)
     reason = "in_domain was tested on 400 texts, source_only on 2000"
-    assert {(r.closed.value, r.closed.reason) for r in rows(pair)} == {(None, reason)}
+    assert {(r.gap_closed.value, r.gap_closed.reason) for r in rows(pair)} == {(None, reason)}
     runs[2], runs[1] = ({**runs[i], "target_test_sizes": runs[j]["target_test_sizes"]} for i, j in ((2, 1), (1, 2)))
     (pair,) = grouped(runs)
     reason = "in_domain was tested on 2000 texts, lisa on 400"
-    assert [(r.closed.value is None, r.closed.reason == reason) for r in rows(pair)][1] == (True, True)
-    assert [r.closed.value is None for r in rows(pair)] == [False, True, False]
+    assert [(r.gap_closed.value is None, r.gap_closed.reason == reason) for r in rows(pair)][1] == (True, True)
+    assert [r.gap_closed.value is None for r in rows(pair)] == [False, True, False]
 
 
 def choice(epoch: int, score: float) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def test_seeds_bins_are_pooled_by_their_counts() -> None:
         return make_metrics("lisa", seed, 0.5, calibration={"error": 0.25, "bins": bins})
 
     (pair,) = grouped([run(1, (0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4)), run(2, (0.75, 1.0, 3))])
-    assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
+    assert pooled_bins(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
     _, table = calibration(pair, palette([pair]))
     assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
 
@@ -210,7 +210,7 @@ def test_heatmap_by_hand() -> None:
     pairs = grouped([*met(scores), make_metrics("lisa", 1, 0.5, target="phone")])
     values, gaps = [b for b in tables.heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
     assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
-    cells, notes = written(gaps)
+    cells, notes = rows_and_notes(gaps)
     assert cells == [["lisa", "25", "25", "- [1]"]] and "no comparable run" in notes[0]
     assert gaps.rows[0][2][2] == pytest.approx(0.1 / (0.9 - 0.5 - 0.02 / 3), abs=1e-6)  # its shade
     assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
@@ -270,8 +270,9 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
     (pair,) = grouped(runs)
     table = tables.label_table(pair, tables.label_curves(pair))
     assert [line[0] for line in table.rows] == ["0", "8", "32", "128", "200 (all)"]
-    assert (table.header, written(table)[0][1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
-    assert "fewer than 3 seeds" in written(table)[1][0]
+    cells, notes = rows_and_notes(table)
+    assert (table.header, cells[1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
+    assert "fewer than 3 seeds" in notes[0]
     (none,) = grouped([run for way in ("source_only", "best") for run in labelled(way, {0: 0.5})])
     assert tables.label_curves(none) == {} and tables.target_label_sections([none], compare([none])) == []
 
@@ -291,7 +292,7 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
 )
 def test_how_many_labels_adaptation_is_worth(plain: Any, best: Any, said: str) -> None:
     (pair,) = grouped([*labelled("source_only", plain), *labelled("best", best)])
-    assert said in tables.worth(pair, tables.label_curves(pair))
+    assert said in tables.adaptation_worth(pair, tables.label_curves(pair))
 
 
 SEEDS = 8
