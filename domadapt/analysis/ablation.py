@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from domadapt.analysis.expected import Array, KindCounts, counts, headline
+from domadapt.analysis.expected import Array, KindCounts, headline, kind_counts
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch, in_order
 from domadapt.methods.session import Session
@@ -66,12 +66,12 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     loader = in_order(side.scored, session.collator, subject.batch_size)
     with torch.no_grad():
         for batch in progress(loader, f"{name} heads off", len(loader), "batch"):
-            for switch, rows in switched(session, batch.to(session.device), layers):
+            for switch, rows in rows_by_switch(session, batch.to(session.device), layers):
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
     how, size = (task.headline, getattr(task, "average", "present"), subject.seed), len(task.labels)
-    kind_counts = {switch: counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
-    drawn = {switch: resampled(kinds, *how) for switch, kinds in kind_counts.items()}
+    counts = {switch: kind_counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
+    drawn = {switch: resampled_headlines(kinds, *how) for switch, kinds in counts.items()}
     on = drawn.pop(None)
     effects: dict[Switch, Effect] = {}
     for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
@@ -84,7 +84,7 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     return SideEffects(len(side.scored), round(float(on[0]), 6), heads, whole)
 
 
-def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Predicted]]:
+def rows_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Predicted]]:
     """A batch's rows with everything on, then with one part off at a time."""
 
     def rows() -> Predicted:
@@ -103,13 +103,13 @@ def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Swit
             hooks.enter_context(session.encoder.hooked(layer, count))
         yield None, rows()
     for layer in range(layers):
-        with skipped(stack, outputs[:layer]):
+        with reuse_outputs(stack, outputs[:layer]):
             for head in (*range(sizes[layer]), None):
-                with session.encoder.hooked(layer, lambda call, off=head: without(call.inner(), off)):
+                with session.encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
                     yield (layer, head), rows()
 
 
-def without(output: torch.Tensor, head: int | None) -> torch.Tensor:
+def zero_head(output: torch.Tensor, head: int | None) -> torch.Tensor:
     """What a layer's heads put out, (batch, pieces, heads, head width), with one of them, or all, at zero."""
     output = output.clone()
     output[:, :, slice(None) if head is None else head] = 0
@@ -117,7 +117,7 @@ def without(output: torch.Tensor, head: int | None) -> torch.Tensor:
 
 
 @contextmanager
-def skipped(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterator[None]:
+def reuse_outputs(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterator[None]:
     """Within it, the first layers give what they gave before, and compute nothing."""
     layers: list[Any] = list(stack)[: len(outputs)]
     try:
@@ -129,7 +129,7 @@ def skipped(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterator[None
             layer.__dict__.pop("forward", None)
 
 
-def resampled(kinds: dict[str, KindCounts], name: str, average: str, seed: int) -> Array:
+def resampled_headlines(kinds: dict[str, KindCounts], name: str, average: str, seed: int) -> Array:
     """(1 + resamples,) headline of the texts as they are, and drawn again: in the same way each time, as pairs."""
     size = len(next(iter(kinds.values())).predicted)
     random, chances = np.random.default_rng(seed), np.full(size, 1 / max(size, 1))

@@ -37,9 +37,9 @@ def read_attention(session: Session, layer: int | None, text: str, parse: Parse)
     encoder, trees = session.encoder, [parse] if session.parses_at_prediction else None
     [example], _ = encode([text], [parse.words], encoder.tokenizer, session.max_length, trees)
     at = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
-    with torch.no_grad(), recorded(encoder, [at]) as weights:
+    with torch.no_grad(), record_weights(encoder, [at]) as weights:
         encoder(session.collator([example]))
-    maps = by_words(weights[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
+    maps = word_maps(weights[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
     head = most_syntactic(maps, parse)
     return Attention(at, head, maps[head])
 
@@ -55,7 +55,7 @@ def syntax_layer(model: Path) -> int | None:
 
 
 @contextmanager
-def recorded(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
+def record_weights(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
     """Within it, weights of these layers of an encoder are kept, in their order; whoever reads them clears the list."""
     layer_weights: list[Any] = []
 
@@ -73,11 +73,11 @@ def recorded(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
         yield layer_weights
 
 
-def by_words(pieces: Maps, piece_words: Places, words: int) -> Maps:
+def word_maps(pieces: Maps, piece_words: Places, words: int) -> Maps:
     """(heads, words, words) from (heads, pieces, pieces): the mean of a word's pieces attends, the sum is attended.
 
     >>> weights = np.array([[[0.5, 0.25, 0.25], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]], dtype=np.float32)
-    >>> by_words(weights, np.array([0, 0, 1]), 2).tolist()
+    >>> word_maps(weights, np.array([0, 0, 1]), 2).tolist()
     [[[0.375, 0.625], [1.0, 0.0]]]
     """
     count = len(piece_words)  # the rest is padding
@@ -127,7 +127,7 @@ class Tally:
     def add(self, weights: Maps, parse: Parse, read: NDArray[np.bool_]) -> None:
         """Count one text: (heads, words, words) attention; (words,) of which words a piece is left."""
         chosen, heads = arcs(parse, read)
-        hits = np.stack([pointed(weights, chosen) == heads, pointed(weights.transpose(0, 2, 1), chosen) == heads])
+        hits = np.stack([most_attended(maps, chosen) == heads for maps in (weights, weights.transpose(0, 2, 1))])
         apart = (heads - chosen)[None] == np.array(OFFSETS)[:, None]
         names = np.array(parse.relations)[chosen]
         for name in (*np.unique(names).tolist(), ALL):
@@ -142,7 +142,7 @@ class Tally:
         return np.asarray(counted[relation] / words) if words >= FEWEST else None
 
 
-def pointed(weights: Maps, words: Places) -> Places:
+def most_attended(weights: Maps, words: Places) -> Places:
     """(heads, words) the other word that each of these words attends to most."""
     rows = weights[:, words].copy()
     rows[:, np.arange(len(words)), words] = -1.0  # a word is not its own head
@@ -199,21 +199,21 @@ def read_heads(subject: Subject) -> tuple[Relation, ...]:
     """Read both sides' texts once with both models: heads against relations."""
     tallies = {model: {side: Tally() for side in subject.sides()} for model in MODELS}
     for side, given in subject.sides().items():
-        for example, maps in stream(subject, given.examples, f"{side} attention"):
+        for example, maps in attention_maps(subject, given.examples, f"{side} attention"):
             assert example.parse is not None
             piece_words, read = example.alignment.piece_words(), example.alignment.word_first_pieces() >= 0
             for model, model_maps in zip(MODELS, maps, strict=True):
-                tallies[model][side].add(by_words(model_maps, piece_words, len(example.words)), example.parse, read)
+                tallies[model][side].add(word_maps(model_maps, piece_words, len(example.words)), example.parse, read)
     return heads_of(tallies, len(subject.after.encoder.attention_layers()))
 
 
-def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tuple[Example, list[Maps]]]:
+def attention_maps(subject: Subject, examples: list[Example], title: str) -> Iterator[tuple[Example, list[Maps]]]:
     """Each text with both models' maps, (heads of all layers, pieces, pieces) without padding; memory stays flat."""
     loader = in_order(examples, subject.after.collator, subject.batch_size)
     sessions = subject.before, subject.after
     with torch.no_grad(), ExitStack() as stack:
         encoders = [(session.encoder, len(session.encoder.attention_layers())) for session in sessions]
-        lists = [stack.enter_context(recorded(encoder, range(layers))) for encoder, layers in encoders]
+        lists = [stack.enter_context(record_weights(encoder, range(layers))) for encoder, layers in encoders]
         for batch in progress(loader, title, len(loader), "batch"):
             both: list[Maps] = []
             for session, weights in zip(sessions, lists, strict=True):

@@ -36,36 +36,38 @@ class KindCounts:
 
     predicted: Array
     right: Array
-    there: Array
+    actual: Array
 
     def sums(self, weights: Array) -> Array:
         """(..., 3) true positives, false ones and misses over all texts, each as often as (..., texts) weights say."""
-        each = self.right, self.predicted - self.right, self.there - self.right
+        each = self.right, self.predicted - self.right, self.actual - self.right
         return np.stack([weights @ count for count in each], axis=-1)
 
 
-def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, KindCounts]:
+def kind_counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, KindCounts]:
     """KindCounts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
 
     What is right is counted by ``rows.classes`` if these are labels, else expected.
     """
     order = np.lexsort((rows.words, rows.texts))
-    sure = rows.probabilities[order].astype(float)
+    probabilities = rows.probabilities[order].astype(float)
     truth = rows.classes[order] if labelled else None
     if rows.o_class >= 0:
-        return _of_spans(sure, np.unique(rows.texts[order], return_inverse=True)[1], labels, truth)
+        return _span_counts(probabilities, np.unique(rows.texts[order], return_inverse=True)[1], labels, truth)
     result = {}
     for place, label in enumerate(labels):
-        chosen = sure.argmax(1) == place
-        there = sure[:, place] if truth is None else (truth == place).astype(float)
-        result[label] = KindCounts(chosen.astype(float), chosen * there, there)
+        chosen = probabilities.argmax(1) == place
+        actual = probabilities[:, place] if truth is None else (truth == place).astype(float)
+        result[label] = KindCounts(chosen.astype(float), chosen * actual, actual)
     return result
 
 
-def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, KindCounts]:
+def _span_counts(
+    probabilities: Array, texts: Places, labels: Sequence[str], truth: Places | None
+) -> dict[str, KindCounts]:
     """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
-    tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
+    tags, size = probabilities.argmax(1), int(texts.max(initial=-1)) + 1
     predicted, wanted = tagged(tags, begins), set(tagged(tags if truth is None else truth, begins))
     result = {}
     for kind, label in enumerate(labels[1::2]):
@@ -73,27 +75,27 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
         spans = [span for span in predicted if span[2] == kind]
         places = texts[np.array([span[0] for span in spans], dtype=np.int64)]
         if truth is None:
-            right = np.array([_exactly(sure, begins, span) for span in spans])
-            there = np.bincount(texts, sure[:, begin], size).astype(float)
+            right = np.array([_span_probability(probabilities, begins, span) for span in spans])
+            actual = np.bincount(texts, probabilities[:, begin], size).astype(float)
         else:
             right = np.array([float(span in wanted) for span in spans])
-            there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
+            actual = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
         result[label.removeprefix("B-")] = KindCounts(
-            np.bincount(places, minlength=size).astype(float), np.bincount(places, right, size).astype(float), there
+            np.bincount(places, minlength=size).astype(float), np.bincount(places, right, size).astype(float), actual
         )
     return result
 
 
-def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int]) -> float:
+def _span_probability(probabilities: Array, begins: NDArray[np.bool_], span: tuple[int, int, int]) -> float:
     """Probability of this span and no longer or shorter one, as if words were independent."""
     first, last, kind = span
     begin, inside = 1 + 2 * kind, 2 + 2 * kind
-    before = 0.0 if begins[first] else float(sure[first - 1, begin] + sure[first - 1, inside])
-    result = float(sure[first, begin]) + float(sure[first, inside]) * (1 - before)
+    before = 0.0 if begins[first] else float(probabilities[first - 1, begin] + probabilities[first - 1, inside])
+    result = float(probabilities[first, begin]) + float(probabilities[first, inside]) * (1 - before)
     for place in range(first + 1, last + 1):
-        result *= float(sure[place, inside])
-    ends = last + 1 == len(sure) or begins[last + 1]
-    return result if ends else result * (1 - float(sure[last + 1, inside]))
+        result *= float(probabilities[place, inside])
+    ends = last + 1 == len(probabilities) or begins[last + 1]
+    return result if ends else result * (1 - float(probabilities[last + 1, inside]))
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
@@ -212,8 +214,8 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
     sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
     if sizes[0] < FEW:
         return None
-    kinds = [counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
-    kinds.insert(0, counts(dev, task.labels, labelled=True))
+    kinds = [kind_counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
+    kinds.insert(0, kind_counts(dev, task.labels, labelled=True))
     how = task.headline, getattr(task, "average", "macro")
     estimated = by_confidence(kinds, [np.ones(size) for size in sizes], *how)
     random, drawn = np.random.default_rng(0), []
@@ -253,7 +255,7 @@ def by_confidence(
     """Difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315).
 
     The score on source dev, plus what the expected score changes from source dev to target; an expected F1 is of
-    expected counts, 2 E[right] / (predicted + E[there]). Counts are of dev with its labels, then of dev and target as
+    expected counts, 2 E[right] / (predicted + E[actual]). Counts are of dev with its labels, then of dev and target as
     calibrated probabilities expect them; (texts,) weights of dev and target say how often each text counts.
     """
     often = weights[0], *weights

@@ -42,7 +42,7 @@ class TreeScores:
     trees: int  #: how many sentences that is of
 
 
-def linear(trees: Sequence[Tree]) -> TreeScores:
+def linear_baseline(trees: Sequence[Tree]) -> TreeScores:
     """What the order of words finds: words are as far apart as they stand, and the first is the root."""
     places = (tree.words.astype(np.float64) for tree in trees)
     return score(((np.abs(place[:, None] - place), place) for place in places), trees)
@@ -202,7 +202,8 @@ def structural_probe(subject: Subject) -> StructuralProbe:
         pairs = zip(probes, layers, strict=True)
         abroad = tuple(probe.score([states.float() for states in layer], away) for probe, layer in pairs)
         scores[model] = {"source": tuple(at_home), "target": abroad}
-    return StructuralProbe(len(learnt), rank, names, scores, {"source": linear(home), "target": linear(away)})
+    baselines = {"source": linear_baseline(home), "target": linear_baseline(away)}
+    return StructuralProbe(len(learnt), rank, names, scores, baselines)
 
 
 def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:

@@ -98,7 +98,7 @@ def subject(
     opened = domains.test.open() if domains.test is not None else ()
     unseen, seen = (*domains.source_test, *domains.source_dev), domains.source_train
 
-    def made(domain: str, raw: Sequence[Any], fresh: tuple[Record, ...], rest: tuple[Record, ...]) -> Side:
+    def make_side(domain: str, raw: Sequence[Any], fresh: tuple[Record, ...], rest: tuple[Record, ...]) -> Side:
         read, known, others = sampled(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
         if loaded.lowercase:
             read = [lowercased(t) if isinstance(t, Record) else replace(t, text=lower_in_place(t.text)) for t in read]
@@ -113,21 +113,21 @@ def subject(
         scored = after.examples(chosen, f"{domain} scored", after.parses_at_prediction, True) if chosen else []
         return Side(domain, examples, (*known, *others), tuple(scored))
 
-    source = made(domains.source, (*unseen, *seen), unseen, seen)
-    target = made(domains.target, domains.unlabelled.texts or opened, opened, ())
+    source = make_side(domains.source, (*unseen, *seen), unseen, seen)
+    target = make_side(domains.target, domains.unlabelled.texts or opened, opened, ())
     if not any(len(arcs(e.parse)[0]) for e in (*source.examples, *target.examples) if e.parse is not None):
         why = "so there is no syntax to compare attention with; give another parser, or other data"
         both = f"{domains.source} or {domains.target}"
         raise ValueError(f"{parser.name}: found no word that depends on another in {both}, {why}")
     names = str(model), str(backbone["name"]), str(backbone.get("trainable", "all"))
-    return Subject(before, after, source, target, parser, batch_size, seed, *names, *_closed(encoder))
+    return Subject(before, after, source, target, parser, batch_size, seed, *names, *_why_unavailable(encoder))
 
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:
     return [r for r in records if (r.spans if kind == "token" else r.label) is not None]
 
 
-def _closed(encoder: Any) -> tuple[str, str]:
+def _why_unavailable(encoder: Any) -> tuple[str, str]:
     """Why an encoder's attention can't be replaced, and why :func:`every_layer` can't read it; empty if they can."""
     unreachable = unreadable = ""
     try:

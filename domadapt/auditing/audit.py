@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
-from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent
+from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, percent, worst_first
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.data.domains import Domains
@@ -58,13 +58,13 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
             for side, labelled in parts.labelled.items()
         }
         parts = replace(parts, labelled=read)
-    parts, blank = annotated(parts)
+    parts, blank = drop_unlabelled(parts)
     checks: list[Callable[[], Iterator[Finding]]] = [partial(check, parts) for check in FAST]
     if not fast:
         checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(one_text, parts, seed)]
         checks += [partial(gap, parts, seed)]
     unordered = (finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
-    findings = ordered([*blank, *unordered])
+    findings = worst_first([*blank, *unordered])
     sizes = {part.name: len(part.records) for part in parts.texts}
     surfaces = {part.name: surface(part) for part in parts.texts}
     mended = {shortened(what, 200): count for what, count in sorted(domains.warnings.items())}
@@ -74,7 +74,7 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     return replace(result, verdict=message)
 
 
-def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
+def drop_unlabelled(parts: Parts) -> tuple[Parts, list[Finding]]:
     """The parts without texts that lack a label among texts that have one, as training leaves them; and how many."""
     findings, lacking = list[Finding](), set[tuple[str, str]]()  # names of parts, and ids in them
     for part in (part for side in parts.labelled.values() for part in side):
@@ -84,12 +84,13 @@ def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
             findings.append(part.finding("labels", "warning", len(blank), "have no label, and are left out", where))
             lacking |= {(part.name, record.id) for record in blank}
 
-    def kept(group: tuple[Part, ...]) -> tuple[Part, ...]:
+    def keep_labelled(group: tuple[Part, ...]) -> tuple[Part, ...]:
         return tuple(replace(p, records=tuple(r for r in p.records if (p.name, r.id) not in lacking)) for p in group)
 
     if not lacking:
         return parts, []
-    return replace(parts, texts=kept(parts.texts), labelled={s: kept(p) for s, p in parts.labelled.items()}), findings
+    labelled = {side: keep_labelled(group) for side, group in parts.labelled.items()}
+    return replace(parts, texts=keep_labelled(parts.texts), labelled=labelled), findings
 
 
 def headline(result: Audit) -> str:

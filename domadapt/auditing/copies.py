@@ -28,7 +28,7 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
         if copies:
             same = sum(counted.records[i].text in texts for i in copies)
             long = sorted(copies, key=lambda i: (-min(len(counted.keys[i]), 80), i))[:EXAMPLES]  # short ones are chance
-            grade, why = graded(counted, others, len(copies))
+            grade, why = grade_copies(counted, others, len(copies))
             text = f"stand in the {others.name} too ({same} letter by letter): {why}"
             examples = [shortened(counted.records[i].text) for i in long]
             yield counted.finding("duplicates", grade, len(copies), text, examples, verbatim=same)
@@ -67,7 +67,7 @@ HARMLESS: Final = {
 }
 
 
-def graded(counted: Part, others: Part, texts: int, exact: bool = True) -> tuple[str, str]:
+def grade_copies(counted: Part, others: Part, texts: int, exact: bool = True) -> tuple[str, str]:
     """How bad it is that so many texts of a part stand in another too, and what to do about it."""
     share = texts / len(counted.records) if texts > 1 else 0.0
     known = "severe" if share >= SEVERE else "warning" if share >= FEW else "note"
@@ -92,7 +92,7 @@ def near_duplicates(parts: Parts) -> Iterator[Finding]:
         if alike:
             grade, text = "note", f"have a near duplicate in it (Jaccard {SIMILAR} or more)"
             if across:
-                grade, why = graded(counted, others, len(alike), exact=False)
+                grade, why = grade_copies(counted, others, len(alike), exact=False)
                 text = f"have a near duplicate in the {others.name} and no exact one (Jaccard {SIMILAR} or more): {why}"
             examples = _side_by_side(counted, alike, others, near)
             yield counted.finding("near duplicates", grade, len(alike), text, examples)
@@ -127,7 +127,7 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
                 groups[key].append((part.side, record))
         wanted = [g for g in groups.values() if len(g) > 1 and {side for side, _ in g} == {*sides}]
         for what in ("labels", "spans"):
-            known = [[(side, r) for side, r in group if annotated(r, what) is not None] for group in wanted]
+            known = [[(side, r) for side, r in group if answer_of(r, what) is not None] for group in wanted]
             differing = [[r for _, r in group] for group in known if disagree(group, what, sides)]
             if not differing:
                 continue
@@ -147,11 +147,11 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
 
 def disagree(group: Sequence[tuple[str, Record]], what: str, sides: Sequence[str]) -> bool:
     """Whether one domain contradicts itself, or two share no answer: what one says against itself is not both's."""
-    told = [{annotated(record, what) for own, record in group if own == side} for side in sides]
+    told = [{answer_of(record, what) for own, record in group if own == side} for side in sides]
     return len(told[0]) > 1 if len(told) == 1 else all(told) and told[0].isdisjoint(told[1])
 
 
-def annotated(record: Record, what: str) -> Any:
+def answer_of(record: Record, what: str) -> Any:
     """A record's label, or its spans in a form that does not depend on case, whitespace and tokenisation."""
     if what == "labels" or record.spans is None:
         return record.label if what == "labels" else None
@@ -178,12 +178,12 @@ def spelling(parts: Parts) -> Iterator[Finding]:
 def _difference(group: list[Record], what: str) -> str:
     if what == "labels":
         return f"{shortened(group[0].text)}: {', '.join(sorted({shortened(str(r.label), 20) for r in group}))}"
-    first, second = list({annotated(record, what): record for record in group}.values())[:2]
+    first, second = list({answer_of(record, what): record for record in group}.values())[:2]
     only = (
         [
             f"{shortened(record.text[s.start : s.end], 30)} ({shortened(s.type, 20)})"
             for s in record.spans or ()
-            if not annotated(replace(record, spans=(s,)), what) <= annotated(other, what)
+            if not answer_of(replace(record, spans=(s,)), what) <= answer_of(other, what)
         ]
         for record, other in ((first, second), (second, first))
     )

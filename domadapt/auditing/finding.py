@@ -28,12 +28,12 @@ class Finding:
     examples: tuple[str, ...] = ()  #: short, with control characters written out
 
 
-def ordered(findings: Iterable[Finding]) -> list[Finding]:
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Worst first."""
     return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), -f.weight, f.kind, f.text))
 
 
-def named(items: Sequence[str], width: int = 30) -> str:
+def item_list(items: Sequence[str], width: int = 30) -> str:
     """Items of strangers in a sentence."""
     return ", ".join(shortened(item, width) for item in items) or "none"
 
@@ -104,18 +104,18 @@ def gather(domains: Domains) -> Parts:
         tested = {(record.id, record.text) for record in test}  # some corpora are so small that the ceiling splits it
         train = [r for r in (*train_records, *dev_records) if (r.id, r.text) not in tested]
     source_records = domains.source_records if domains.target_records else domains.source_train
-    source = _filled({TRAIN: source_records, DEV: domains.source_dev, SOURCE_TEST: domains.source_test})
+    source = _nonempty({TRAIN: source_records, DEV: domains.source_dev, SOURCE_TEST: domains.source_test})
     # Research corpora give the same texts twice: without labels to adapt with, with labels for the ceiling.
     known = {record.text for record in unlabelled}
     apart = [record for record in train if record.text not in known]
     return Parts(
         {"source": shortened(domains.source), "target": shortened(domains.target)},
-        (*source, *_filled({UNLABELLED: unlabelled, TARGET_TRAIN: apart, TEST: test})),
-        {"source": _annotated(source), "target": _annotated(_filled({TARGET_TRAIN: train, TEST: test}))},
+        (*source, *_nonempty({UNLABELLED: unlabelled, TARGET_TRAIN: apart, TEST: test})),
+        {"source": _annotated(source), "target": _annotated(_nonempty({TARGET_TRAIN: train, TEST: test}))},
     )
 
 
-def _filled(parts: dict[str, Iterable[Record]]) -> tuple[Part, ...]:
+def _nonempty(parts: dict[str, Iterable[Record]]) -> tuple[Part, ...]:
     made = (Part(name, tuple(records)) for name, records in parts.items())
     return tuple(part for part in made if part.records)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import chi2_contingency, mannwhitneyu
 
-from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent
+from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, item_list, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, sampled, words
@@ -33,7 +33,7 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     types, tokens, missed = overlap(source, target)
     text = (
         f"{percent(types)} of the {len(target)} different words of {there} occur in {here}, and {percent(tokens)} of "
-        f"its running words. Commonest that don't: {named(missed[:8], 20)}."
+        f"its running words. Commonest that don't: {item_list(missed[:8], 20)}."
     )
     numbers = {"types": types, "tokens": tokens, "jaccard": len(source.keys() & target.keys()) / len(source | target)}
     yield Finding("vocabulary", "note" if 1 - tokens < UNSEEN else "warning", 1 - tokens, text, numbers)
@@ -48,7 +48,7 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
             f"Of the {len(new)} different {shortened(kind, 30)} terms of {there}, {percent(types)} are terms of {here} "
             f"too, which is {percent(tokens)} of their occurrences ({percent(common)} of the different terms of both); "
             f"{percent(seen)} of the occurrences are made of words that the source's texts hold. Commonest new ones: "
-            f"{named(missed[:6])}."
+            f"{item_list(missed[:6])}."
         )
         numbers = {"types": types, "tokens": tokens, "jaccard": common, "words_seen": seen, "terms": len(new)}
         yield Finding("terms", "note", 1 - tokens, text, numbers)
@@ -108,14 +108,14 @@ def shift(parts: Parts) -> Iterator[Finding]:
         unknown = sorted(target.keys() - source.keys())
         missed = sum(target[label] for label in unknown)
         if unknown:
-            lost = f"carry labels that no text of {here} has ({named(unknown[:5])}): no model can learn them there."
+            lost = f"carry labels that no text of {here} has ({item_list(unknown[:5])}): no model can learn them there."
             text, numbers = f"{missed} labelled texts of {there} {lost}", {"texts": missed, "of": target.total()}
             yield Finding("label shift", "severe", missed / target.total(), text, numbers)
-        yield from _moved(here, source, there, target, always=True)
+        yield from _label_shift(here, source, there, target, always=True)
     for side in SIDES:
         counts = {f"the {part.name}": _labels(part.records) for part in parts.labelled[side]}
         for a, b in combinations([name for name in counts if counts[name]], 2):
-            yield from _moved(a, counts[a], b, counts[b], always=False)
+            yield from _label_shift(a, counts[a], b, counts[b], always=False)
     yield from _spans(parts)
     yield from _lengths(parts)
 
@@ -124,7 +124,7 @@ def _labels(records: Iterable[Record]) -> Counter[str]:
     return Counter(str(record.label) for record in records if record.label is not None)
 
 
-def _moved(name: str, first: Counter[str], other: str, second: Counter[str], always: bool) -> Iterator[Finding]:
+def _label_shift(name: str, first: Counter[str], other: str, second: Counter[str], always: bool) -> Iterator[Finding]:
     labels = sorted(first.keys() | second.keys())
     if len(labels) < 2:
         return
@@ -150,7 +150,7 @@ def _spans(parts: Parts) -> Iterator[Finding]:
     kinds = [sorted({s.type for spans in side for s in spans}) for side in annotated]
     unknown = [kind for kind in kinds[1] if kind not in kinds[0]]
     if unknown:
-        text = f"{there} has span types that {here} lacks ({named(unknown[:5])}): no model can learn them there."
+        text = f"{there} has span types that {here} lacks ({item_list(unknown[:5])}): no model can learn them there."
         yield Finding("label shift", "severe", 1.0, text, {"types": len(unknown)})
     for kind in (kind for kind in kinds[0] if kind in kinds[1]):
         counts = [[sum(s.type == kind for s in spans) for spans in side] for side in annotated]

@@ -184,10 +184,10 @@ def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (UNLABELLED, TARGET_TRAIN), (TRAIN, TEST)):
         chosen = sample(a, b, seed)
         few = f"{a.name} and {b.name}: fewer than {FEWEST} different texts that the other lacks: no domain classifier."
-        yield _separated(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
+        yield _separation_finding(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
 
 
-def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
+def _separation_finding(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
     auc, accuracy, features = separation(first, second, seed)
     bare_first, bare_second = ([without_tokenisation(text.lower()) for text in side] for side in (first, second))
     undone = separation(bare_first, bare_second, seed)[0]

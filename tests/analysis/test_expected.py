@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from benchmarks.expected import record
 from benchmarks.tables import RESULTS
 from domadapt.analysis import expected
-from domadapt.analysis.expected import ESTIMATE, counts, expected_score, scores, temperature, tempered
+from domadapt.analysis.expected import ESTIMATE, expected_score, kind_counts, scores, temperature, tempered
 from domadapt.data.records import Record
 from domadapt.runs.metrics import Calibration, Expected, Metrics
 from domadapt.tasks.classification import Classification
@@ -44,8 +44,8 @@ def task(kind: str) -> Extraction | Classification:
 
 
 def true_score(rows: Predicted, kind: str) -> float:
-    found = counts(rows, task(kind).labels, labelled=True)
-    return scores({k: own.sums(np.ones(len(own.there))) for k, own in found.items()}, "it", "macro")["it"]
+    found = kind_counts(rows, task(kind).labels, labelled=True)
+    return scores({k: own.sums(np.ones(len(own.actual))) for k, own in found.items()}, "it", "macro")["it"]
 
 
 @pytest.mark.parametrize("kind", ["token", "sequence"])
@@ -125,7 +125,7 @@ def test_counts_agree_with_the_task_s_own_scores() -> None:
     records = [Record(str(i), "d", "x" * 2 * WORDS, spans=found) for i, found in enumerate(spans[1])]
     wanted = own.score(records, [Prediction(spans=found) for found in spans[0]])
     for average in ("macro", "micro"):
-        found = counts(rows, own.labels, labelled=True)
+        found = kind_counts(rows, own.labels, labelled=True)
         told = scores({k: c.sums(np.ones(40)) for k, c in found.items()}, "span_f1", average)
         assert told["aspect_f1"] == pytest.approx(wanted["aspect_f1"])
         own.average = average
@@ -142,6 +142,6 @@ def test_sides_weigh_texts() -> None:
     weights[0] = 2
     found = []
     for own, weight in ((rows, weights), (doubled, np.ones(31))):
-        kinds = [counts(own, labels, known) for known in (True, False, False)]
+        kinds = [kind_counts(own, labels, known) for known in (True, False, False)]
         found.append(expected.by_confidence(kinds, [weight, weight], "it", "macro")["it"])
     assert found[0] == pytest.approx(found[1])

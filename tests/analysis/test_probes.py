@@ -11,9 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from domadapt.analysis.ablation import skipped, switched, without
-from domadapt.analysis.attention import ALL, FEWEST, LEAST, OFFSETS, Tally, as_parse, heads_of, most_syntactic, recorded
-from domadapt.analysis.probes import fit, linear, score, spanning_tree, spearman, squared_distances, structural_probe
+from domadapt.analysis.ablation import reuse_outputs, rows_by_switch, zero_head
+from domadapt.analysis.attention import (
+    ALL,
+    FEWEST,
+    LEAST,
+    OFFSETS,
+    Tally,
+    as_parse,
+    heads_of,
+    most_syntactic,
+    record_weights,
+)
+from domadapt.analysis.probes import (
+    fit,
+    linear_baseline,
+    score,
+    spanning_tree,
+    spearman,
+    squared_distances,
+    structural_probe,
+)
 from domadapt.analysis.shift import compare, domain_shift, jensen_shannon, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject, every_layer
 from domadapt.config.resolvers import SIDES
@@ -92,7 +110,7 @@ def test_the_truth_scores_one_and_silence_is_left_out() -> None:
     assert (best.uuas, best.root, best.trees) == (1, 1, 2)
     assert best.distance == pytest.approx(1) and best.depth == pytest.approx(1)
     # Of 3 + 4 arcs that are no punctuation's, all but the second sentence's first join neighbours.
-    assert linear([tree, other]).uuas == pytest.approx(6 / 7)
+    assert linear_baseline([tree, other]).uuas == pytest.approx(6 / 7)
     assert len(spanning_tree(np.zeros((3, 3)), np.ones(3, bool))) == 2  # no distance is no missing edge
 
 
@@ -156,10 +174,10 @@ def test_weights_are_those_of_softmax_and_every_layer_is_read_as_one_is() -> Non
 
     with torch.no_grad():
         plain = encoder(batch).logits
-        with recorded(encoder, [0, 1]) as every:
+        with record_weights(encoder, [0, 1]) as every:
             logits = encoder(batch).logits
         for layer in range(2):
-            with recorded(encoder, [layer]) as one:
+            with record_weights(encoder, [layer]) as one:
                 encoder(batch)
             torch.testing.assert_close(every[layer], one[0])
         encoder.hook_attention(1, spy)
@@ -177,7 +195,7 @@ def test_a_hooked_layer_is_read_through_its_hook() -> None:
         return call.value.mean(2, keepdim=True).expand_as(call.value).transpose(1, 2)
 
     encoder.hook_attention(0, uniform)
-    with torch.no_grad(), recorded(encoder, [0]) as found:
+    with torch.no_grad(), record_weights(encoder, [0]) as found:
         encoder(batch)
     torch.testing.assert_close(found[0], torch.full_like(found[0], 1 / batch.input_ids.shape[1]))
 
@@ -236,17 +254,17 @@ def test_switched_off_one_at_a_time_and_nothing_is_left_behind() -> None:
     encoder, batch = session.encoder, session.collator(session.dev)
     with torch.no_grad():
         plain = session.task.rows(encoder(batch), batch).probabilities
-        found = dict(switched(session, batch, 2))
+        found = dict(rows_by_switch(session, batch, 2))
         assert list(found) == [None, *((layer, head) for layer in range(2) for head in (0, 1, 2, 3, None))]
         np.testing.assert_array_equal(found[None].probabilities, plain)
         for (layer, head), rows in [(at, rows) for at, rows in found.items() if at is not None]:
-            with encoder.hooked(layer, lambda call, off=head: without(call.inner(), off)):
+            with encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
                 whole = session.task.rows(encoder(batch), batch).probabilities
             np.testing.assert_allclose(rows.probabilities, whole, atol=1e-6)
             assert np.abs(whole - plain).max() > 1e-6
         np.testing.assert_array_equal(session.task.rows(encoder(batch), batch).probabilities, plain)
     assert encoder.attention_hooks == {}
-    with skipped(encoder.layers(), [None]):
+    with reuse_outputs(encoder.layers(), [None]):
         assert "forward" in encoder.layers()[0].__dict__
     assert "forward" not in encoder.layers()[0].__dict__
 

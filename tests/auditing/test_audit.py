@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
-from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, ordered
+from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, worst_first
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
@@ -88,8 +88,8 @@ def test_a_megabyte_on_one_line_is_cut() -> None:
 
 def test_worst_first() -> None:
     findings = [Finding("k", severity, weight, "") for severity in SEVERITIES[::-1] for weight in (0.1, 0.9)]
-    assert [(f.severity, f.weight) for f in ordered(findings)] == [(s, w) for s in SEVERITIES for w in (0.9, 0.1)]
-    text = text_audit(Audit("a", "b", {}, {}, tuple(ordered(findings))))
+    assert [(f.severity, f.weight) for f in worst_first(findings)] == [(s, w) for s in SEVERITIES for w in (0.9, 0.1)]
+    text = text_audit(Audit("a", "b", {}, {}, tuple(worst_first(findings))))
     assert text.index("Severe") < text.index("Warnings") < text.index("Notes")
 
 
