@@ -21,7 +21,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
         settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
     """
-    from domadapt.data.files import named, saved
+    from domadapt.data.files import errors_naming, save_data
     from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
     from domadapt.training.options import check_data
@@ -34,12 +34,12 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
             try:
-                paths[side] = data if isinstance(data, str | Path) else saved(data, folder)
+                paths[side] = data if isinstance(data, str | Path) else save_data(data, folder)
             except ValueError as error:
                 raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
     written = {side: path for side, path in paths.items() if path is not sides[side]}
-    with named({path: f"{side}={type(sides[side]).__name__}" for side, path in reversed(written.items())}):
+    with errors_naming({path: f"{side}={type(sides[side]).__name__}" for side, path in reversed(written.items())}):
         cfg = compose("train", given)
         check_data(cfg.data)  # a file that is missing, before a folder that another run has
         return run(run_config(cfg))

@@ -16,7 +16,7 @@ from benchmarks import reference
 from benchmarks.tables import PAGES, ROOT
 from domadapt.cli.main import VERBS
 from domadapt.config.compose import compose
-from domadapt.config.overrides import adapting, check_words, positional, quote, several_trackers
+from domadapt.config.overrides import check_words, positional, quote, several_trackers, train_arguments
 from tests.support import Command, corpora
 
 QUOTED = ("predict", "parse", "serve", "export")
@@ -84,7 +84,7 @@ def test_what_is_shown_to_be_typed_composes(page: str) -> None:
     for verb, *words in _commands(TEXTS[page]):
         assert verb in VERBS
         if verb == "adapt":
-            verb, words = "train", adapting(words)
+            verb, words = "train", train_arguments(words)
         words = positional(verb, several_trackers(words))
         check_words(verb, words)
         if "launcher=ray" in words:  # an extra that is not installed for tests

@@ -21,7 +21,7 @@ import domadapt
 from domadapt.auditing.finding import Finding
 from domadapt.cli.labelling import _learned_from, _table
 from domadapt.config.compose import compose
-from domadapt.config.overrides import adapting
+from domadapt.config.overrides import train_arguments
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record, Span
 from domadapt.inference.model import _files
@@ -496,7 +496,7 @@ def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command
 
 
 def test_settings_of_the_user_go_before_those_of_adapt() -> None:
-    assert adapting(["a.csv", "new.txt", "paths.run=mine", "adaptation=none"]) == [
+    assert train_arguments(["a.csv", "new.txt", "paths.run=mine", "adaptation=none"]) == [
         *("data=my_files", "source.path=a.csv", "target.path=new.txt", "source.name=a", "target.name=new"),
         *("paths.run=mine", "adaptation=none"),
     ]

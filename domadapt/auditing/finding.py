@@ -7,7 +7,7 @@ from typing import Final
 
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
-from domadapt.data.texts import identity, words
+from domadapt.data.texts import copy_key, words
 from domadapt.utils.text import shortened
 
 SEVERITIES: Final = ("severe", "warning", "note")  # scores can't be believed · need a companion · good to know
@@ -66,7 +66,7 @@ class Part:
     @cached_property
     def keys(self) -> list[str]:
         """Per text, what two copies of it share."""
-        return [identity(record.text) for record in self.records]
+        return [copy_key(record.text) for record in self.records]
 
     @cached_property
     def words(self) -> list[list[str]]:

@@ -11,7 +11,7 @@ from scipy.stats import chi2_contingency, mannwhitneyu
 from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, item_list, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
-from domadapt.data.texts import identity, sampled, words
+from domadapt.data.texts import copy_key, sampled, words
 from domadapt.statistics.items import Answer, ItemCounts, count_items
 from domadapt.statistics.resampling import resampled_scores
 from domadapt.utils.text import shortened
@@ -242,6 +242,6 @@ def _predicted(texts: Sequence[str], gold: Sequence[str], predicted: Sequence[st
 
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:
     """Labelled texts of a domain, none twice: a copy in another fold would be no test."""
-    distinct = {identity(r.text): r for r in parts.records(side) if r.label is not None}
+    distinct = {copy_key(r.text): r for r in parts.records(side) if r.label is not None}
     records = sampled([*distinct.values()], MOST, seed)
     return [r.text[:READ] for r in records], [str(r.label) for r in records]

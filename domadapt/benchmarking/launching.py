@@ -34,30 +34,30 @@ def objective(metrics: Metrics) -> float | None:
     return next((point.selection for point in metrics.curve if point.epoch == metrics.selection.epoch), None)
 
 
-def searching() -> bool:
+def is_searching() -> bool:
     """Is this process at a search, whose sweeper chooses runs by the values of those before?"""
     settings = HydraConfig.get()
     return settings.mode == RunMode.MULTIRUN and settings.runtime.choices["hydra/sweeper"] != "basic"
 
 
-def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> str:
+def trial_line(metrics: Metrics, overrides: Sequence[str], arguments: Sequence[str]) -> str:
     """A run of a search on one line: what the search has set, beside what was given, and the value that it goes by.
 
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> run = Metrics(selection=Selection("entropy", 1), curve=(Epoch(1, selection=-0.25),))
-    >>> trial(run, ["seed=1", "max_length=32"], ["-m", "seed=1", "max_length=32,64"])
+    >>> trial_line(run, ["seed=1", "max_length=32"], ["-m", "seed=1", "max_length=32,64"])
     'max_length=32: entropy -0.2500'
     """
     value = objective(metrics)
     shown = "no value" if value is None else f"{value:.4f}"
-    known = {lengthen(argument) for argument in given}
+    known = {lengthen(argument) for argument in arguments}
     chosen = [override for override in overrides if override not in known]
     return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {shown}"
 
 
 def check_search(cfg: Mapping[str, Any], verb: str) -> None:
     """Refuse a search that target labels would lead, and one over what has no value."""
-    if not searching():
+    if not is_searching():
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
@@ -98,7 +98,7 @@ class Job:
             try:
                 return train(run_config(cfg), self.wait)
             except Exception as error:
-                return portable(error)
+                return picklable(error)
 
 
 def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, Any] | Exception]:
@@ -154,10 +154,10 @@ def _inherited() -> list[str]:
     return [o for o in HydraConfig.get().overrides.hydra if not o.startswith("hydra.mode=")]
 
 
-def portable(error: Exception) -> Exception:
+def picklable(error: Exception) -> Exception:
     """The error, or if a process can't hand it to another, one of the nearest built-in kind that says the same.
 
-    >>> portable(ValueError("seed=x")).args
+    >>> picklable(ValueError("seed=x")).args
     ('seed=x',)
     """
     try:

@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
-from domadapt.config.resolvers import marked
+from domadapt.config.resolvers import with_labels_once
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
@@ -118,9 +118,10 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
         added = _overrides(f"benchmark.methods.{method}", methods[method])
         words = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
         config = compose("train", [*words, f"seed={matrix['seeds'][0]}"])
-        composed.append((str(method), *_called(str(method), words, to_builtin(config))))
+        composed.append((str(method), *_set_method(str(method), words, to_builtin(config))))
     every = [(seed, *entry) for seed in matrix["seeds"] for entry in composed]  # stopped early, it has some of each
-    return one_each([PlannedCell(m, s, (*words, f"seed={s}"), config | {"seed": s}) for s, m, words, config in every])
+    planned = [PlannedCell(m, s, (*words, f"seed={s}"), config | {"seed": s}) for s, m, words, config in every]
+    return unique_cells(planned)
 
 
 def _overrides(name: str, given: Any) -> list[str]:
@@ -129,16 +130,18 @@ def _overrides(name: str, given: Any) -> list[str]:
     return [lengthen(override) for override in given]
 
 
-def _called(name: str, overrides: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _set_method(
+    name: str, overrides: tuple[str, ...], config: dict[str, Any]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     """A cell under its name in the matrix, with its target labels, unless the matrix or the user gives ``method=``."""
-    name = marked(name, config["target_labels"])
+    name = with_labels_once(name, config["target_labels"])
     if config["method"] == name or any(override.startswith("method=") for override in overrides):
         return overrides, config
     return (*overrides, f"method={quoted(name)}"), config | {"method": name}
 
 
-def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
-    """The cells, if no two of them are one."""
+def unique_cells(todo: list[PlannedCell]) -> list[PlannedCell]:
+    """The cells; refused if two of them are one."""
     runs = Counter(cell.key for cell in todo)
     if twice := next((cell for cell in todo if runs[cell.key] > 1), None):
         names = ", ".join(cell.name for cell in todo if cell.key == twice.key)
@@ -250,7 +253,7 @@ class Progress:
 
     def __init__(self, todo: Sequence[PlannedCell]) -> None:
         self.todo = [cell for cell in todo if cell.metrics() is None]
-        self.done, self.all, self.started = len(todo) - len(self.todo), len(todo), time.time()
+        self.finished, self.total, self.started = len(todo) - len(self.todo), len(todo), time.time()
         self.ended: dict[Path, Metrics] = {}
         self.failed: set[Path] = set()
         self._stop = threading.Event()
@@ -284,9 +287,9 @@ class Progress:
             over = self._stop.wait(EVERY)
             for line in self.look():
                 count, took = len(self.ended), time.time() - self.started
-                left = self.all - self.done - count
+                left = self.total - self.finished - count
                 rest = f", {duration(took / count * left)} left" if count and left else ""
-                log.info("%s (%d of %d cells, %s%s)", line, self.done + count, self.all, duration(took), rest)
+                log.info("%s (%d of %d cells, %s%s)", line, self.finished + count, self.total, duration(took), rest)
             if over:
                 return
 
@@ -380,10 +383,10 @@ def grid(config: Any) -> list[PlannedCell]:
             composed[rest] = to_builtin(compose("train", rest))
         values = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
         result.append(PlannedCell(values["method"], values["seed"], tuple(job), values))
-    return one_each(told_apart(result))
+    return unique_cells(with_distinct_names(result))
 
 
-def told_apart(cells: list[PlannedCell]) -> list[PlannedCell]:
+def with_distinct_names(cells: list[PlannedCell]) -> list[PlannedCell]:
     """The cells, with the settings in which those of one method differ added to its name, as in the result table."""
     named = []
     for cell in cells:

@@ -13,7 +13,7 @@ from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
-from domadapt.data.texts import identity, sampled
+from domadapt.data.texts import copy_key, sampled
 from domadapt.inference.description import files_of, labels_read, model_folder, read_description
 from domadapt.inference.light import Exported, is_exported
 from domadapt.runs.key import hash_of
@@ -242,7 +242,7 @@ def sample(cfg: Settings) -> str:
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")
     warnings = Counter[str]()
     given = [*open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1]]
-    texts = list({identity(text.text): text for text in given}.values())
+    texts = list({copy_key(text.text): text for text in given}.values())
     if len(texts) < len(given):
         warnings["copy of another text, left out"] = len(given) - len(texts)
     chosen = sampled(texts, cfg.count, seed=1)

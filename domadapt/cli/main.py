@@ -99,7 +99,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.benchmarking.launching import check_search, portable
+    from domadapt.benchmarking.launching import check_search, picklable
     from domadapt.benchmarking.loop import Sweep, Swept
     from domadapt.config.resolvers import register
 
@@ -119,7 +119,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
                 return call(verb, cfg, overrides)
             except Exception as error:  # one failed job must not end the sweep, whose sweeper tells the first alone
                 logging.getLogger(__name__).error("%s: %s: %s", shlex.join(overrides), type(error).__name__, error)
-                raise portable(error) from None
+                raise picklable(error) from None
         with _one_line(called):
             return call(verb, cfg, overrides)
 
@@ -142,7 +142,7 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     free = [verb in PLAIN and word.partition("=")[0].lstrip("+") in words.FREE_TEXT for word in arguments]
     arguments = [word if as_is else hidden([word])[0] for word, as_is in zip(arguments, free, strict=True)]
     if verb == "adapt":
-        verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
+        verb, arguments = "train", ["train", *words.train_arguments(arguments[1:])]
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     for blank in {f"{name}=" for name in words.FREE_TEXT if name != "text"} & {*arguments}:

@@ -52,7 +52,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     read_options(cfg)  # it and the next two tell what they can before anything heavy is imported
     check_choices(cfg["trainer"], "trainer.")
     check_data(cfg["data"], lambda: read_problem(cfg))
-    from domadapt.benchmarking.launching import objective, searching, trial
+    from domadapt.benchmarking.launching import is_searching, objective, trial_line
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
@@ -66,8 +66,8 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
         from domadapt.training.cell import train as run
 
         metrics = run(run_config(cfg))
-    if searching():  # a target score on the screen would lead the next choice of settings
-        print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
+    if is_searching():  # a target score on the screen would lead the next choice of settings
+        print(trial_line(typed(metrics), overrides, sys.argv[1:]), flush=True)
     elif metrics["target_test"] is None and (card := read_card(folder, metrics["key"])) is not None:
         print(as_lines(card), flush=True)
     else:

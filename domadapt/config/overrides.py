@@ -161,10 +161,10 @@ def several_trackers(arguments: Sequence[str]) -> list[str]:
     return result
 
 
-def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_paths(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Paths, and overrides with flags. What exists on disk is a path, whatever equals signs and dashes are in it.
 
-    >>> parted(["runs/x", "output=a.html", "-c", "job"])
+    >>> split_paths(["runs/x", "output=a.html", "-c", "job"])
     (['runs/x'], ['output=a.html', '-c', 'job'])
     """
     rest, paths = list[str](), list[str]()
@@ -183,7 +183,7 @@ def positional(verb: str, arguments: Sequence[str]) -> list[str]:
     """
     if verb not in ("report", "compare", "audit"):
         return list(arguments)
-    paths, rest = parted(arguments)
+    paths, rest = split_paths(arguments)
     if verb == "audit":
         if len(paths) not in (0, 2):
             raise ValueError(f"expected two files, got {len(paths)}: domadapt audit LABELLED NEW_TEXTS [settings]")
@@ -212,9 +212,9 @@ def file_names(source: str, target: str) -> dict[str, str]:
     return names if usable and len({*names.values()}) == 2 else {}
 
 
-def adapting(arguments: Sequence[str]) -> list[str]:
+def train_arguments(arguments: Sequence[str]) -> list[str]:
     """`adapt labelled.csv new.txt [settings]` as arguments of `train`: the recipe, beside the texts; settings win."""
-    paths, rest = parted(arguments)
+    paths, rest = split_paths(arguments)
     if {"-m", "--multirun"} & {*rest}:
         sweep = "domadapt train -m data=my_files adaptation=recipe source.path=..."
         raise ValueError(f"adapt is one run; a sweep is {sweep}")

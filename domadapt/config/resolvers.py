@@ -82,10 +82,10 @@ def with_labels(name: str, target_labels: int | str) -> str:
     return f"{name}+{target_labels}_labels" if target_labels else name
 
 
-def marked(name: str, target_labels: int | str) -> str:
+def with_labels_once(name: str, target_labels: int | str) -> str:
     """The same of a name that somebody gave, which may say so already.
 
-    >>> marked("mine", 32), marked("gnn+32_labels@linear", 32), marked("mine", 0)
+    >>> with_labels_once("mine", 32), with_labels_once("gnn+32_labels@linear", 32), with_labels_once("mine", 0)
     ('mine+32_labels', 'gnn+32_labels@linear', 'mine')
     """
     return name if with_labels("", target_labels) in name else with_labels(name, target_labels)

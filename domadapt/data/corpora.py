@@ -14,7 +14,7 @@ from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
 from domadapt.data.readers import read
 from domadapt.data.records import DataError, Location, Record, Unquoted, labels_as_none
-from domadapt.data.texts import detokenised, hold_out, identity, lowercased, sampled
+from domadapt.data.texts import copy_key, detokenised, hold_out, lowercased, sampled
 from domadapt.utils import files
 
 Records = tuple[Record, ...]
@@ -77,7 +77,7 @@ class Folder:
                 columns = self.columns if labelled or "text" not in self.columns else None
                 corpus = read(path, domain=domain, labelled=labelled, columns=columns)
                 self.warnings.update(corpus.warnings)
-                self._read[domain, name, labelled] = changed(corpus.records, [in_words, *self.changes])
+                self._read[domain, name, labelled] = changed(corpus.records, [rename_types, *self.changes])
         return tuple(record for name in names for record in self._read[domain, name, labelled])
 
     def held_out(self, records: Records, seed: int = 1) -> tuple[Records, Records]:
@@ -109,7 +109,7 @@ def changed(records: Records, changes: Iterable[Callable[[Record], Record]]) -> 
     return records
 
 
-def in_words(record: Record, types: Mapping[str, str] = TYPES, otherwise: str | None = None) -> Record:
+def rename_types(record: Record, types: Mapping[str, str] = TYPES, otherwise: str | None = None) -> Record:
     """The same record with other names of its spans' types; those that are not given become ``otherwise``, or stay."""
     if not record.spans:
         return record
@@ -132,7 +132,7 @@ def research(
 ) -> Domains:
     """The problem of two domains of a corpus that :data:`LAYOUTS` names; ``more`` is of :class:`Folder`."""
     layout = LAYOUTS[name]
-    source, target = two_of(pair, layout.domains)
+    source, target = split_pair(pair, layout.domains)
     corpus = Folder(benchmark_folder(root, folder or name), dev_share, dev_by, **more)
     return corpus.problem(corpus.prefix + source, corpus.prefix + target, layout)
 
@@ -167,7 +167,7 @@ def joint_absa(root: str | None, pair: str, terms_only: bool, lowercase: bool = 
     """
     one_of("data.terms_only", terms_only, True, False)  # the text "no" would count as true
     one_of("data.lowercase", lowercase, True, False)
-    changes = [*[partial(in_words, types={}, otherwise="aspect")] * terms_only, *[lowercased] * lowercase]
+    changes = [*[partial(rename_types, types={}, otherwise="aspect")] * terms_only, *[lowercased] * lowercase]
     return research("joint_absa", root, pair, changes=changes, **more)
 
 
@@ -188,7 +188,7 @@ def amazon_reviews(
     tests every run on that share, for a gap between like and like, in place of ``all``.
     """
     layout = LAYOUTS["amazon_reviews"]
-    source, target = two_of(pair, layout.domains)
+    source, target = split_pair(pair, layout.domains)
     one_of("data.test", test, "all", "ceiling")
     if not 0 < ceiling_share < 1:
         raise ValueError(f"data.ceiling_share={ceiling_share}: expected a share between 0 and 1, both excluded")
@@ -287,7 +287,7 @@ def benchmark_folder(root: str | None, name: str) -> Path:
     return folder
 
 
-def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:
+def split_pair(pair: str, domains: Sequence[str]) -> tuple[str, str]:
     """Source and target of ``SOURCE_to_TARGET``, two of the domains."""
     known = {f"{source}_to_{target}": (source, target) for source in domains for target in domains if source != target}
     if pair not in known:
@@ -400,16 +400,16 @@ def several(problems: dict[str, Domains]) -> Domains:
     warnings = first.warnings  # the same counter: what the first problem reads later is counted in it
     for problem in others:
         warnings.update(problem.warnings)
-    texts = [{identity(record.text) for record in train} for train, *_ in parts]
+    texts = [{copy_key(record.text) for record in train} for train, *_ in parts]
     for place, (_, held_out, _) in enumerate(parts):
         trained = set[str]().union(*texts[:place], *texts[place + 1 :])
-        if twice := sum(identity(record.text) in trained for record in held_out):
+        if twice := sum(copy_key(record.text) in trained for record in held_out):
             warnings[IN_TRAIN] += twice
 
-    def opened(sealed: SealedTest) -> Records:
+    def open_test(sealed: SealedTest) -> Records:
         records = sealed.open()
-        tested = {identity(record.text) for record in records}
-        if twice := sum(identity(record.text) in tested for record in train):
+        tested = {copy_key(record.text) for record in records}
+        if twice := sum(copy_key(record.text) in tested for record in train):
             warnings[IN_TEST] += twice
         return records
 
@@ -424,7 +424,7 @@ def several(problems: dict[str, Domains]) -> Domains:
         source_train=train,
         source_dev=dev,
         source_test=test,
-        test=SealedTest(first.target, lambda: opened(sealed)) if sealed else None,
+        test=SealedTest(first.target, lambda: open_test(sealed)) if sealed else None,
         ceiling=(lambda: ceiling(load)) if load else None,
     )
 
@@ -436,7 +436,7 @@ def prefixes(parts: Sequence[Records]) -> list[str]:
     return [f"{number}/" if shared else "" for number in range(1, len(parts) + 1)]
 
 
-def joined(parts: Sequence[Records], before: Sequence[str]) -> Records:
+def joined(parts: Sequence[Records], id_prefixes: Sequence[str]) -> Records:
     """The parts' records one after the other, their ids with the part's prefix."""
-    prefixed = [(record, prefix) for part, prefix in zip(parts, before, strict=True) for record in part]
+    prefixed = [(record, prefix) for part, prefix in zip(parts, id_prefixes, strict=True) for record in part]
     return tuple(replace(record, id=prefix + record.id) if prefix else record for record, prefix in prefixed)

@@ -227,7 +227,7 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
     return "".join(lines).encode("utf-8", "backslashreplace")  # half a surrogate pair as JSON has it
 
 
-def saved(data: Any, folder: Path) -> Path:
+def save_data(data: Any, folder: Path) -> Path:
     """A file with the data (see :func:`rows`), named by its content, so that a run on it is found again and resumed."""
     features = getattr(data, "features", None)  # of a dataset of `datasets`, which may know names of classes
     items = features.items() if isinstance(features, Mapping) else ()
@@ -241,8 +241,8 @@ def saved(data: Any, folder: Path) -> Path:
 
 
 @contextmanager
-def named(paths: Mapping[str | Path, str]) -> Iterator[None]:
-    """Within it, errors in files that :func:`saved` wrote name the data, which is all that their owner knows."""
+def errors_naming(paths: Mapping[str | Path, str]) -> Iterator[None]:
+    """Within it, errors in files that :func:`save_data` wrote name the data, which is all that their owner knows."""
     try:
         yield
     except DataError as error:
@@ -277,29 +277,29 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data, 1):
         if isinstance(item, Mapping):
-            yield {str(name): None if missing(value) else value for name, value in item.items()}
+            yield {str(name): None if is_missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):
             yield {"text": item}
         elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
             texts = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
-            yield {**texts, "label": None if missing(label) else label}
+            yield {**texts, "label": None if is_missing(label) else label}
         else:
             expected = "expected a text, (text, label) or a dict with a text"
             raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
 
 
-def missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, and pandas' own marks, which are equal to nothing."""
     return value is None or (not hasattr(value, "__len__") and (repr(value) in ("<NA>", "NaT") or value != value))
 
 
-def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
+def rename_columns(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
     """Fields under our names; of columns that the user names, nothing but these and our own is kept.
 
     ``columns`` has for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
 
-    >>> renamed({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
+    >>> rename_columns({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
     {'id': 7, 'text': 'Sharp.'}
     """
     if not columns:
@@ -322,10 +322,10 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
     return {name: fields[name] for name in others} | {name: fields[column] for name, column in taken.items()}
 
 
-def unfolded(fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_inner_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields, and those of objects in them: ``source.text=review.body`` names one.
 
-    >>> unfolded({"review": {"body": "Sharp."}, "stars": 5})
+    >>> with_inner_fields({"review": {"body": "Sharp."}, "stars": 5})
     {'review': {'body': 'Sharp.'}, 'stars': 5, 'review.body': 'Sharp.'}
     """
     flat, names = dict(fields), [*fields]

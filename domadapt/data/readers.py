@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from domadapt.data import files
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.files import Columns, Corpus, OpenedFile, Records, canonical, count_damage, open_file, renamed
+from domadapt.data.files import Columns, Corpus, OpenedFile, Records, canonical, count_damage, open_file, rename_columns
 from domadapt.data.published import blitzer_review, hu_liu, is_hu_liu, semeval_xml
 from domadapt.data.records import RENAMED, DataError, Location, Record, from_tokens, quoted, split_tag
 
@@ -45,10 +45,10 @@ def read(
     file = open_file(path, domain, labelled, content, columns)
     first_line: dict[str, int] = {}
     records: list[Record] = []
-    name = choose(path, file.text[:HEAD], format)
+    name = choose_format(path, file.text[:HEAD], format)
     if name == "plain_text":
         _refuse_columns(path, [own for own, *others in (columns or {}).values() if not others])  # not of the other side
-    with _plain_perhaps(name, file):
+    with _suggest_plain_text(name, file):
         for line, record in FORMATS[name].read(file):
             if not record.text.strip():
                 file.warnings["blank text, dropped"] += 1
@@ -70,7 +70,7 @@ def read(
 
 
 @contextmanager
-def _plain_perhaps(name: str, file: OpenedFile) -> Iterator[None]:
+def _suggest_plain_text(name: str, file: OpenedFile) -> Iterator[None]:
     """Of unlabelled text whose first line looks like another format, an error says how to have it read as text."""
     try:
         yield
@@ -87,7 +87,7 @@ def _refuse_columns(path: Path, columns: Sequence[str]) -> None:
         raise DataError(Location(path), "column", columns[0], "none, as plain text has no columns", fix)
 
 
-def choose(path: Path, head: str, format: str | None) -> str:
+def choose_format(path: Path, head: str, format: str | None) -> str:
     """The name of the format that a file is in, by what the user says, its first characters, then its extension."""
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
@@ -126,7 +126,7 @@ def jsonl(file: OpenedFile) -> Decoded:
         if not content.strip():
             file.warnings["blank line, skipped"] += 1
             continue
-        with _refusing(file.where(line), line, content, expected, fix):
+        with _as_data_error(file.where(line), line, content, expected, fix):
             fields = _decoder(file, line).decode(content)
         rows = [[*one] if isinstance(one, dict) else [] for one in fields.values()] if isinstance(fields, dict) else []
         if len(rows) > 1 and rows[0] and rows == rows[:1] * len(rows):
@@ -153,7 +153,7 @@ def json_list(file: OpenedFile) -> Decoded:
     while between is not None:
         start, number = between.end(), number + 1
         line += text.count("\n", previous, start)
-        with _refusing(file.where(line), 1, text[start : start + 200], expected, fix):
+        with _as_data_error(file.where(line), 1, text[start : start + 200], expected, fix):
             fields, end = _decoder(file, line).raw_decode(text, start)
         yield line, number, fields
         previous, between = start, _BETWEEN.match(text, end)
@@ -165,16 +165,16 @@ def json_list(file: OpenedFile) -> Decoded:
 def _decoder(file: OpenedFile, line: int) -> JSONDecoder:
     """Refuses an object that names a field twice."""
 
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    def refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
             raise file.error(line, "field", twice[0], "each field once in an object", "drop one of the two")
         return dict(pairs)
 
-    return JSONDecoder(object_pairs_hook=once)
+    return JSONDecoder(object_pairs_hook=refuse_repeats)
 
 
 @contextmanager
-def _refusing(where: Location, begins: int, content: str, expected: str, fix: str) -> Iterator[None]:
+def _as_data_error(where: Location, begins: int, content: str, expected: str, fix: str) -> Iterator[None]:
     """Turn what a decoder raises into one line for the user; its text begins at line ``begins``."""
     try:
         yield
@@ -234,8 +234,8 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
         if {"data", "annotations"} <= decoded.keys() and "text" not in decoded:
             fix = "export it from Label Studio as JSON-MIN, or spans as CoNLL"
             raise file.error(line, "list of fields", ", ".join(decoded), "a field text", fix)
-        unfolded = files.unfolded(decoded)
-        fields = renamed(unfolded if file.columns else decoded, file.columns, file.where(line))
+        unfolded = files.with_inner_fields(decoded)
+        fields = rename_columns(unfolded if file.columns else decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():
             raise file.error(line, "list of fields", ", ".join(unfolded), "a field text", files.NAMED["text"])
         if "_input_hash" in decoded and (fields.pop("answer", None) or decoded.get("answer")) in UNACCEPTED:
@@ -275,7 +275,7 @@ def delimited(file: OpenedFile) -> Records:
                 fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
                 raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
             raw = dict(zip(header, row, strict=True))
-            yield line, raw, renamed(raw, columns, file.where(1 + marked))
+            yield line, raw, rename_columns(raw, columns, file.where(1 + marked))
 
     for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
         line, _, fields = rows[0]
@@ -449,7 +449,7 @@ def open_texts(
                     raise files.without_records(path, "empty")
             called = Path("stdin.csv" if named else "stdin.txt") if stdin else path  # as training takes a pipe
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-            name = format if packed else choose(called, text, format)
+            name = format if packed else choose_format(called, text, format)
             if name == "plain_text" and not packed:
                 _refuse_columns(path, [*named.values()])
                 if file.seekable() and not stdin:

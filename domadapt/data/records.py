@@ -216,7 +216,7 @@ def parse_record(obj: object, where: Location, domain: str, labelled: bool, warn
         warnings[f"unknown field {quoted(name)}, ignored"] += 1
     identifier = _string(obj, "id", where)
     if "domain" in obj and obj["domain"] != domain:
-        encodable(str(obj["domain"]), "domain", where)
+        check_encodable(str(obj["domain"]), "domain", where)
         warnings[f"{RENAMED} {quoted(obj['domain'])} is read as {quoted(domain)}"] += 1
     label = _label(obj, where, warnings) if labelled and obj.get("label") is not None else None
     confidence = _confidence(obj, where, warnings) if label is not None else None
@@ -230,9 +230,9 @@ def parse_record(obj: object, where: Location, domain: str, labelled: bool, warn
         raise DataError(where, "spans", obj["spans"], "tags beside tokens", "give BIO tags, or a text")
     tags = _list(obj, "tags", where) if labelled and obj.get("tags") is not None else None
     for position, tag in enumerate(tags or ()):
-        encodable(str(tag), f"tags[{position}]", where)
+        check_encodable(str(tag), f"tags[{position}]", where)
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, warnings)
-    encodable(text, "tokens", where)
+    check_encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans, confidence=confidence)
 
 
@@ -290,7 +290,7 @@ def _confidence(obj: Mapping[str, object], where: Location, counted: Counter[str
 
 def _check_name(name: str, field: str, where: Location) -> None:
     """A saved model names its labels and types, and refuses what OmegaConf would evaluate in them."""
-    encodable(name, field, where)
+    check_encodable(name, field, where)
     if "${" in name:
         raise DataError(where, field, name, "a name without '${'", "rename it")
 
@@ -303,11 +303,11 @@ def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
         raise DataError(where, name, value, "a string", fix)
     if not value and name != "text":
         raise DataError(where, name, value, "a string that is not empty", "fill it in")
-    encodable(value, name, where)
+    check_encodable(value, name, where)
     return value
 
 
-def encodable(value: str, name: str, where: Location) -> None:
+def check_encodable(value: str, name: str, where: Location) -> None:
     """Refuse half a surrogate pair, which JSON can escape; no tokeniser takes it, and no file of results."""
     try:
         value.encode("utf-8")

@@ -32,7 +32,7 @@ def letters(text: str) -> str:
     return _NO_LETTER.sub("", unicodedata.normalize("NFKC", _BRACKET.sub(" ", text)).casefold())
 
 
-def identity(text: str) -> str:
+def copy_key(text: str) -> str:
     """What two copies of a text share: its letters and digits without case; of a text without any, its marks."""
     return letters(text) or "".join(text.split())
 
@@ -124,7 +124,7 @@ def groups(texts: Sequence[str]) -> list[list[int]]:
     """Positions of texts that are copies or near copies of each other, near copies of near copies included."""
     positions: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
-        positions.setdefault(identity(text), []).append(position)
+        positions.setdefault(copy_key(text), []).append(position)
     copies = [*positions.values()]
     member = {i: [i] for i in range(len(copies))}  # of the group that each kind of text is in; one list a group
     for a, b, _ in similar_pairs([*positions]):
@@ -151,7 +151,7 @@ def hold_out(
         raise ValueError(f"{len(records)} labelled texts: expected 2 or more, of which a part is held out; label some")
     one_of("data.dev_by", by, "text", "record")
     wanted = min(max(1, round(share * len(records))), len(records) - 1)
-    chosen = drawn([[i] for i in range(len(records))], wanted, seed)
+    chosen = draw_groups([[i] for i in range(len(records))], wanted, seed)
     if by == "text":
         copy_groups = groups([record.text for record in records])
         if len(copy_groups) == 1:
@@ -160,23 +160,23 @@ def hold_out(
             raise ValueError(f"data.dev_by={by}: {same}; {fix}")
         if warnings is not None and (parted := sum(len(chosen & {*g}) for g in copy_groups if not {*g} <= chosen)):
             warnings[f"{records[0].domain}: {COPIES}"] += parted
-        chosen = drawn(copy_groups, wanted, seed)
+        chosen = draw_groups(copy_groups, wanted, seed)
     rest = tuple(r for i, r in enumerate(records) if i not in chosen)
     return rest, tuple(r for i, r in enumerate(records) if i in chosen)
 
 
-def drawn(together: list[list[int]], wanted: int, seed: int) -> set[int]:
+def draw_groups(member_groups: list[list[int]], count: int, seed: int) -> set[int]:
     """Members of whole groups, drawn at random so that there are as nearly as possible as many as wanted."""
     chosen: set[int] = set()
     left = []
-    for position in np.random.default_rng(seed).permutation(len(together)).tolist():
-        group = together[position]
-        if len(chosen) + len(group) <= wanted:
+    for position in np.random.default_rng(seed).permutation(len(member_groups)).tolist():
+        group = member_groups[position]
+        if len(chosen) + len(group) <= count:
             chosen.update(group)
         else:
             left.append(group)
     smallest = min(left, key=len)  # there is one: fewer are wanted than there are
-    missing = wanted - len(chosen)
+    missing = count - len(chosen)
     if not chosen or (len(left) > 1 and len(smallest) - missing < missing):
         chosen.update(smallest)
     return chosen

@@ -13,7 +13,7 @@ from typing import Any
 
 from domadapt.analysis.expected import FEW
 from domadapt.auditing.audit import Audit, audit, write_audit
-from domadapt.config.overrides import adapting, quoted
+from domadapt.config.overrides import quoted, train_arguments
 from domadapt.config.resolvers import own_files
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
@@ -364,7 +364,7 @@ def _rerun_command(metrics: Metrics, setting: str, value: int) -> str:
     folder = f" paths.run={{run}}_{setting.rpartition('.')[2]}_{value}" if named else ""
     given = dict(word.partition("=")[::2] for word in remaining)
     files = [given.get(f"{side}.path", "") for side in ("source", "target")]
-    short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
+    short = [word for word in train_arguments(files) if not word.startswith("paths.run=")] if all(files) else []
     if short and {*short} <= {*remaining}:  # as it was most likely typed
         remaining = ["domadapt", "adapt", *files, *(word for word in remaining[2:] if word not in short)]
     return f"{shlex.join(remaining)} {setting}={value}{folder}"

@@ -18,10 +18,10 @@ import torch
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
-from domadapt.config.resolvers import ORACLE, marked, role
+from domadapt.config.resolvers import ORACLE, role, with_labels_once
 from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
-from domadapt.data.texts import identity
+from domadapt.data.texts import copy_key
 from domadapt.inference.description import OF_RUN
 from domadapt.inference.model import write_model
 from domadapt.inference.thresholds import counted
@@ -244,7 +244,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "target": domains.target,
         "task": "extraction" if task.kind == "token" else "classification",
         "headline": task.headline,
-        "method": marked(values["method"], values["target_labels"]),
+        "method": with_labels_once(values["method"], values["target_labels"]),
         "role": role(values),
         "seed": values["seed"],
         "counts": counts,
@@ -348,8 +348,8 @@ def scores_on_test(
     """What metrics.json says of the target test; the predictions go into ``folder``."""
     # Dev, too: it chooses the epoch.
     read: list[Text] = [*domains.unlabelled.texts, *domains.source_train, *domains.source_dev]
-    seen = {identity(text.text) for text in read}  # as the audit knows copies: without case, spaces and marks
-    clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
+    seen = {copy_key(text.text) for text in read}  # as the audit knows copies: without case, spaces and marks
+    clean = [(r, p) for r, p in zip(records, predictions, strict=True) if copy_key(r.text) not in seen]
     rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
     write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
     fair = task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None

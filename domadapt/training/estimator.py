@@ -13,7 +13,7 @@ from sklearn.utils import ClassifierTags
 from domadapt.config.compose import compose
 from domadapt.config.overrides import one_of, quoted
 from domadapt.data.domains import unlabelled
-from domadapt.data.files import missing, named, saved
+from domadapt.data.files import errors_naming, is_missing, save_data
 from domadapt.data.records import NO_LABEL, Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.training.build import run_config
@@ -63,7 +63,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if self.task == "classification":
             if np.ndim(given) > 1:  # a column of a table: its rows are no labels
                 raise ValueError(f"y[0] is {given[0]!r}: expected a label; of a column of many rows give y.ravel()")
-            none = (missing(label) or _name(label) in {"", *NO_LABEL} for label in given)
+            none = (is_missing(label) or _name(label) in {"", *NO_LABEL} for label in given)
             if (lost := next((i for i, absent in enumerate(none) if absent), -1)) >= 0:
                 expected = "expected a label of each text; leave out those without"
                 raise ValueError(f"y[{lost}] is {given[lost]!r}: {expected}")
@@ -77,13 +77,13 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                     raise ValueError(f"y[{number}] is {repr(spans)[:60]}: expected a list of (start, end, type)")
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
-            paths = {"data.source.path": saved([*zip(texts, given, strict=True)], Path(scratch, "source"))}
-            paths["data.target.path"] = saved(target, Path(scratch, "target"))
+            paths = {"data.source.path": save_data([*zip(texts, given, strict=True)], Path(scratch, "source"))}
+            paths["data.target.path"] = save_data(target, Path(scratch, "target"))
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
             config = run_config(compose("train", settings))
-            with named({paths["data.source.path"]: "X, y", paths["data.target.path"]: "target"}):
+            with errors_naming({paths["data.source.path"]: "X, y", paths["data.target.path"]: "target"}):
                 self.metrics_: dict[str, Any] = train(config)
             self.model_ = load(config.folder, config.options.device, config.options.precision)
         return self

@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 
 import domadapt
 from domadapt.benchmarking import loop
-from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, portable
-from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, cells, plan, told_apart
+from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, picklable
+from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, cells, plan, with_distinct_names
 from domadapt.config.compose import LESS_MEMORY, compose, settings, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.methods.method import Method, Step, in_range
@@ -202,7 +202,7 @@ def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
         given = [(*corpora(tmp_path), setting) for setting in settings]
         configs = [compose("train", one) for one in given]
         found = [PlannedCell(c.method, c.seed, one, to_builtin(c)) for c, one in zip(configs, given, strict=True)]
-        return [cell.method for cell in told_apart(found)]
+        return [cell.method for cell in with_distinct_names(found)]
 
     assert names("injection=none", "injection=gnn", "seed=2") == ["source_only", "gnn", "source_only"]
     rates = ["source_only (trainer.learning_rate=0.1)", "source_only (trainer.learning_rate=0.2)"]
@@ -542,7 +542,7 @@ def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
     class Local(ValueError):
         """Which a pickle can't find again."""
 
-    found = portable(Local("seed=x"))
+    found = picklable(Local("seed=x"))
     assert (type(found), str(found)) == (ValueError, "seed=x")
 
 
@@ -553,7 +553,7 @@ def test_an_error_that_a_strangers_file_causes_names_its_line_wherever_it_is_tol
         in_range("mine.share", 2, 0, 1)
     for raised, place in ((theirs, r" \(test_loop\.py:\d+\)"), (ours, "")):
         Status(tmp_path, "key").failed(raised.value)
-        told = user_error(pickle.loads(pickle.dumps(portable(raised.value))), "train")  # of another process
+        told = user_error(pickle.loads(pickle.dumps(picklable(raised.value))), "train")  # of another process
         assert told and re.fullmatch(re.escape(str(raised.value)) + place, told)
         assert json.loads((tmp_path / "status.json").read_text())["error"] == f"ValueError: {told}"
 

@@ -22,7 +22,7 @@ from domadapt.cli.main import pipe_to_file
 from domadapt.config.compose import compose
 from domadapt.data.corpora import my_files
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.files import saved
+from domadapt.data.files import save_data
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.data.texts import detokenised
@@ -60,7 +60,7 @@ def test_rows_of_spans_are_one_record_a_text(tmp_path: Path) -> None:
     texts = [TEXT, TEXT, "No term."]
     rows = [{"id": t[:2], "text": t, "start": s, "end": e, "type": k} for t, (s, e, k) in zip(texts, ends, strict=True)]
     (tmp_path / "b.json").write_text(json.dumps(rows))
-    for path in (write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.json", saved(rows, tmp_path)):
+    for path in (write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.json", save_data(rows, tmp_path)):
         two, none = read(path, domain="laptop").records
         assert two.spans == (*SPAN, Span(8, 14, "opinion")) and none.spans == ()
     labelled = write_jsonl(tmp_path / "c.jsonl", [{**row, "id": i, "mood": "good"} for i, row in enumerate(rows)])
@@ -235,21 +235,21 @@ HELD: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", HELD)
 def test_what_a_program_holds_becomes_a_file(tmp_path: Path, kind: str) -> None:
-    path = saved(HELD[kind], tmp_path)
+    path = save_data(HELD[kind], tmp_path)
     assert [(r.text, r.label) for r in read(path, domain="laptop").records] == [(TEXT, "negative")]
 
 
 def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp_path: Path) -> None:
     frame = SimpleNamespace(columns=("text", "label", "label"), to_dict={"records": [ROW]}.__getitem__)
     with pytest.raises(ValueError, match="two columns are called 'label': rename one"):
-        saved(frame, tmp_path)
+        save_data(frame, tmp_path)
 
 
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
     for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
-        assert [r.label for r in read(saved(held, tmp_path), domain="a").records] == [None]
+        assert [r.label for r in read(save_data(held, tmp_path), domain="a").records] == [None]
     with pytest.raises(ValueError, match="text is .*ud800'; expected whole characters; write both halves"):
-        read(saved(["a \ud800"], tmp_path), domain="a")
+        read(save_data(["a \ud800"], tmp_path), domain="a")
     with pytest.raises(ValueError, match="^target: item 2 is None; expected a text"):
         domadapt.train([f"paths.cache={tmp_path}"], source=[(TEXT, "a")], target=[TEXT, None])
     with pytest.raises(ValueError, match="^source=list: label is missing in every record"):
@@ -258,7 +258,7 @@ def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Pat
 
 def test_columns_without_names_are_numbers(tmp_path: Path) -> None:
     texts = [TEXT, "The hinge is flimsy.", "Typing on it is a joy."]
-    path = saved({0: texts, 1: ["a", "b", "a"]}, tmp_path)
+    path = save_data({0: texts, 1: ["a", "b", "a"]}, tmp_path)
     domains = my_files({"path": path, "text": 0, "label": 1}, {"path": path, "text": 0}, 0.3)
     assert sorted(text.text for text in domains.unlabelled.texts) == sorted(texts)
 
@@ -266,14 +266,14 @@ def test_columns_without_names_are_numbers(tmp_path: Path) -> None:
 def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"review": [TEXT, "Fine."], "stars": [2, None]})
-    found = read(saved(frame, tmp_path), domain="a", columns={"text": ("review",), "label": ("stars",)}).records
+    found = read(save_data(frame, tmp_path), domain="a", columns={"text": ("review",), "label": ("stars",)}).records
     assert [(r.text, r.label) for r in found] == [(TEXT, "2"), ("Fine.", None)]
-    (record,) = read(saved([(TEXT, [(4, 7, "aspect")])], tmp_path), domain="a").records
+    (record,) = read(save_data([(TEXT, [(4, 7, "aspect")])], tmp_path), domain="a").records
     assert record.spans == SPAN
-    assert saved([TEXT], tmp_path) == saved([TEXT], tmp_path)
+    assert save_data([TEXT], tmp_path) == save_data([TEXT], tmp_path)
     for wrong, why in (([], "the data is empty"), (TEXT, "expected a list of texts"), ([1], "item 1 is 1; expected")):
         with pytest.raises(ValueError, match=why):
-            saved(wrong, tmp_path)
+            save_data(wrong, tmp_path)
 
 
 def test_binary_columns_of_parquet_are_text_or_refused_and_a_damaged_file_is_told(tmp_path: Path) -> None:

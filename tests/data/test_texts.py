@@ -15,11 +15,11 @@ from domadapt.data.texts import (
     COPIES,
     SIMILAR,
     Edit,
-    drawn,
+    copy_key,
+    draw_groups,
     edited,
     groups,
     hold_out,
-    identity,
     letters,
     lowercased,
     shingles,
@@ -34,14 +34,14 @@ TEXTS = st.text(max_size=60)
 
 @given(TEXTS)
 def test_identity_is_settled_and_never_empty(text: str) -> None:
-    assert identity(text.strip()) == identity(text) and bool(identity(text)) == bool(text.strip())
+    assert copy_key(text.strip()) == copy_key(text) and bool(copy_key(text)) == bool(text.strip())
     assert letters(letters(text)) == letters(text)
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), min_size=1, max_size=8), st.sampled_from(".,!?"))
 def test_tokenised_and_raw_text_are_one(parts: list[str], mark: str) -> None:
     raw, tokens = " ".join(parts) + mark, " ".join(parts) + f" {mark}"
-    assert identity(raw.upper()) == identity(tokens)
+    assert copy_key(raw.upper()) == copy_key(tokens)
     assert without_tokenisation(raw) == without_tokenisation(tokens) and words(raw.title()) == words(tokens)
     assert (is_tokenised(raw), is_tokenised(tokens)) == (False, True)
 
@@ -49,7 +49,7 @@ def test_tokenised_and_raw_text_are_one(parts: list[str], mark: str) -> None:
 def test_penn_treebank_spelling() -> None:
     raw = "He said \"it isn't (much)\" and I've paid $5,000!"
     tokens = "He said `` it is n't -LRB- much -RRB- '' and I 've paid $ 5,000 !"
-    for told in (identity, words, without_tokenisation):
+    for told in (copy_key, words, without_tokenisation):
         assert told(raw) == told(tokens)
 
 
@@ -86,7 +86,7 @@ def by_comparing_all(keys: list[str]) -> list[tuple[int, int, float]]:
 
 @given(alike())
 def test_similar_pairs_are_those_that_comparing_all_finds(texts: list[str]) -> None:
-    keys = [identity(text) for text in texts]
+    keys = [copy_key(text) for text in texts]
     assert similar_pairs(keys) == by_comparing_all(keys)
 
 
@@ -99,7 +99,7 @@ def test_only_the_beginning_of_a_very_long_text_is_compared_and_nothing_with_not
 
 @given(alike())
 def test_groups_are_the_connected_components(texts: list[str]) -> None:
-    keys = [identity(text) for text in texts]
+    keys = [copy_key(text) for text in texts]
     near = [pair[:2] for pair in by_comparing_all(keys)]
     group = components([{key, *(pair for pair in near if i in pair)} for i, key in enumerate(keys)])
     assert groups(texts) == [[i for i, g in enumerate(group) if g == number] for number in sorted({*group})]
@@ -125,7 +125,7 @@ def test_no_text_has_a_copy_on_the_other_side(texts: list[str], share: float, se
 def test_as_many_are_drawn_as_whole_groups_allow(sizes: list[int], data: st.DataObject) -> None:
     together = [[*range(a, b)] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
     wanted = data.draw(st.integers(1, sum(sizes) - 1))
-    chosen = drawn(together, wanted, data.draw(st.integers(0, 9)))
+    chosen = draw_groups(together, wanted, data.draw(st.integers(0, 9)))
     assert 0 < len(chosen) < sum(sizes)
     assert all(chosen.issuperset(group) or chosen.isdisjoint(group) for group in together)
     off, outside = abs(len(chosen) - wanted), [len(group) for group in together if not chosen & {*group}]
@@ -138,7 +138,7 @@ def test_as_many_are_drawn_as_whole_groups_allow(sizes: list[int], data: st.Data
 def test_each_group_has_the_same_chance() -> None:
     """Large groups would otherwise crowd into dev: many of their members knock at the door."""
     together = [[0, 1, 2, 3], *([i] for i in range(4, 40))]
-    with_the_large_one = sum(0 in drawn(together, 10, seed) for seed in range(300))
+    with_the_large_one = sum(0 in draw_groups(together, 10, seed) for seed in range(300))
     assert 0.15 < with_the_large_one / 300 < 0.35  # a quarter of the records is drawn
 
 

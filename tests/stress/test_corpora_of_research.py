@@ -17,7 +17,7 @@ from domadapt.config.compose import compose, make
 from domadapt.data.corpora import LAYOUTS, aspect_opinion
 from domadapt.data.domains import Domains
 from domadapt.data.readers import read
-from domadapt.data.texts import COPIES, identity
+from domadapt.data.texts import COPIES, copy_key
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 
@@ -145,11 +145,11 @@ def test_sizes(name: str) -> None:
     parts = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabelled.texts, test, learnt)
     assert (*map(len, parts), len(ceiling.test.open())) == SIZES[name]
     assert not {*domains.warnings} - {f"{pair.split('_to_')[0]}: {COPIES}"} or corpus.startswith("amazon")
-    held = {identity(r.text) for r in domains.source_dev}
-    assert corpus in ("memd", "cross_ner") or not held & {identity(r.text) for r in domains.source_train}
-    seen = {identity(r.text) for r in (*domains.unlabelled.texts, *domains.source_train)}  # as the final evaluation
+    held = {copy_key(r.text) for r in domains.source_dev}
+    assert corpus in ("memd", "cross_ner") or not held & {copy_key(r.text) for r in domains.source_train}
+    seen = {copy_key(r.text) for r in (*domains.unlabelled.texts, *domains.source_train)}  # as the final evaluation
     if corpus == "joint_absa":
-        assert sum(identity(r.text) not in seen for r in test) == CLEAN[pair]
+        assert sum(copy_key(r.text) not in seen for r in test) == CLEAN[pair]
     if corpus == "amazon_reviews":
         assert sum(r.label == "positive" for r in test) == 1000
         assert not {t.text for t in domains.unlabelled.texts} & {r.text for r in test}
