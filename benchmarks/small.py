@@ -26,7 +26,7 @@ from domadapt.inference.export import Predict, pipeline_like, quietly, speed, wr
 from domadapt.inference.light import prediction
 from domadapt.inference.model import load
 from domadapt.inference.onnx_model import OnnxModel
-from domadapt.inference.smaller import cut_folder, smaller, stock_model
+from domadapt.inference.smaller import cut_folder, shrink, stock_model
 from domadapt.runs.key import processor
 from domadapt.tasks.task import Prediction
 
@@ -57,7 +57,7 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
         pipeline = pipeline_like(task.kind, model=str(stock))
         if cut:
             cut_folder(stock, texts)
-        network = smaller(stock, texts, layers, EPOCHS)[0] if layers else stock_model(stock)
+        network = shrink(stock, texts, layers, EPOCHS)[0] if layers else stock_model(stock)
         for bits in (32, 8):
             part = folder / f"{stock.name}-{bits}"
             part.mkdir()

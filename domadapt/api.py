@@ -7,7 +7,7 @@ from typing import Any
 from domadapt.config.compose import compose
 from domadapt.config.compose import settings as asked
 from domadapt.config.overrides import file_names, positional, quote, quoted
-from domadapt.inference.description import starting_from
+from domadapt.inference.description import model_as_backbone
 
 
 def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     from domadapt.training.cell import train as run
     from domadapt.training.options import check_data
 
-    given = starting_from([*overrides, *_words(settings)])
+    given = model_as_backbone([*overrides, *_words(settings)])
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     paths: dict[str, str | Path] = {}
     if sides:

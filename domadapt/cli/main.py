@@ -154,9 +154,9 @@ def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], 
     typed = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", word) for word in typed]  # not in what is quoted
     words.check_words(verb, typed)
     if verb == "train":
-        from domadapt.inference.description import starting_from
+        from domadapt.inference.description import model_as_backbone
 
-        typed = starting_from(typed)
+        typed = model_as_backbone(typed)
     given = [tidy(argument) for argument in words.several_trackers(typed)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))

@@ -16,9 +16,9 @@ from domadapt.config.overrides import SEEDS, in_range
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
-from domadapt.inference.description import FORMATS, files_of, free_folder, model_folder, read_description
-from domadapt.inference.light import MANY, Exported, few_texts, is_exported
-from domadapt.inference.thresholds import above, costs, least
+from domadapt.inference.description import FORMATS, files_of, model_folder, read_description, refuse_occupied
+from domadapt.inference.light import MANY, Exported, is_exported, light_model
+from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
 from domadapt.runs.groups import load, refuse_missing, typed
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.tasks.task import row
@@ -104,7 +104,7 @@ def predict(cfg: Settings) -> None:
         given = str(cfg.text) if cfg.text_pair is None else paired(str(cfg.text), str(cfg.text_pair))
         texts = iter([UnlabelledText("text", "input", given)])
     names = Exported(folder).task.names if is_exported(folder) else read_description(folder).names
-    limits = least(cfg.threshold, names)
+    limits = read_limits(cfg.threshold, names)
     head = list(islice(texts, MANY))
     model = labeller(cfg, folder, head)
     texts = chain(head, texts)
@@ -115,13 +115,13 @@ def predict(cfg: Settings) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, above(prediction, limits), model.task.kind) | apart(text.text)
+                yield row(text, apply_limits(prediction, limits), model.task.kind) | apart(text.text)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     tables = {".csv": ",", ".tsv": "\t"}
     _write(cfg.output, delimited(rows(), tables[ending]) if ending in tables else json_lines(rows()))
     _warn(warnings + model.warnings)
-    for line in costs(folder, limits):
+    for line in rate_sentences(folder, limits):
         print(line, file=sys.stderr)
     if truncated:
         cut = f"{truncated} of {done} texts are longer than the {model.longest} subwords that the model reads"
@@ -170,7 +170,7 @@ def parse(cfg: Settings) -> None:
 
 def serve(cfg: Settings) -> None:
     folder = model_folder(str(cfg.model))
-    least(cfg.threshold, read_description(folder).names)
+    read_limits(cfg.threshold, read_description(folder).names)
     in_range("port", cfg.port, 0, 2**16 - 1, " (0 for any that is free)", whole=True)
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
@@ -183,7 +183,7 @@ def export(cfg: Settings) -> str:
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(folder := model_folder(str(cfg.model)))
-    free_folder(Path(str(cfg.to)), folder)
+    refuse_occupied(Path(str(cfg.to)), folder)
     from domadapt.inference.export import COMPARED
     from domadapt.inference.export import export as run
     from domadapt.inference.model_card import pipeline_call
@@ -206,7 +206,7 @@ def guide(cfg: Settings) -> str:
     """Write a copy of a span model that decodes by the target's guidelines, as a person states them."""
     folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
     known = read_description(folder).task.get("types")
-    free_folder(to, folder)
+    refuse_occupied(to, folder)
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else cfg.types if isinstance(cfg.types, list) else [cfg.types]
@@ -217,9 +217,9 @@ def guide(cfg: Settings) -> str:
         raise ValueError("no guideline: give terms, not_terms, degree_words or terms_need_opinion")
     if (cfg.degree_words or cfg.terms_need_opinion) and len(types) == len(known):
         raise ValueError(f"types={list(types)}: expected fewer: which of {', '.join(known)} are terms, not opinions?")
-    from domadapt.inference.model import GUIDELINES, guided
+    from domadapt.inference.model import GUIDELINES, write_guided
 
-    guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
+    write_guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
     model, shown = (shlex.quote(str(path)) for path in (cfg.model, to))
     message = f"{to}: a model as {cfg.model}, with guidelines"
     return f"{message}; what they change: domadapt compare {model} {shown} input=FILE"
@@ -325,7 +325,7 @@ def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "M
             raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
         return Exported(folder)
     light = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed"
-    return (few_texts(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)
+    return (light_model(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)
 
 
 def column(cfg: Settings) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def read_description(folder: Path) -> Description:
     return description
 
 
-def checked(folder: Path) -> Description:
+def checked_description(folder: Path) -> Description:
     """A model folder's description, once its files are those that were written."""
     sums = folder / CHECKSUMS
     if not sums.is_file():
@@ -148,14 +148,14 @@ def refuse_foreign(description: Description, path: Path) -> None:
             foreign = None
             if isinstance(value, str) and "${" in value:  # resolved before it is made: to the environment, say
                 foreign = value
-            if isinstance(value, dict) and "_target_" in value and not _is_one(str(value["_target_"]), modules, mark):
+            if isinstance(value, dict) and "_target_" in value and not _is_ours(str(value["_target_"]), modules, mark):
                 foreign = str(value["_target_"])
             if foreign is not None:
                 why = "a model folder can name any code. If it is your own, load it with trust_code=True"
                 raise ValueError(f"{path}: {place} names {foreign[:80]!r}, none of domadapt's own for that; {why}")
 
 
-def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:
+def _is_ours(target: str, modules: tuple[str, ...], mark: str) -> bool:
     module, _, name = target.rpartition(".")
     if not any(f"{module}.".startswith(f"{allowed}.") for allowed in modules):
         return False
@@ -174,7 +174,7 @@ def model_folder(folder: str | Path) -> Path:
     return inner if (inner / NAME).is_file() else Path(folder)
 
 
-def starting_from(arguments: Iterable[str]) -> list[str]:
+def model_as_backbone(arguments: Iterable[str]) -> list[str]:
     """`model=RUN` of training: encoder and head to start from, in place of a backbone; refused if it is more."""
     given, words = list[str](), [*arguments]
     for word in words:
@@ -183,7 +183,7 @@ def starting_from(arguments: Iterable[str]) -> list[str]:
             if clashing := [other for other in words if other.startswith(("backbone=", "backbone.name="))]:
                 raise ValueError(f"{word} goes on with that model's network; leave out {clashing[0]}")
             folder = model_folder(value)
-            about = checked(folder)
+            about = checked_description(folder)
             if about.methods or not str(about.backbone.get("_target_")).endswith(".Encoder"):
                 extra = ", ".join(about.methods) or "a network that is no transformer"
                 raise ValueError(f"{word}: {extra} takes part in its predictions; only encoder and head can go on")
@@ -206,7 +206,7 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
 
 
-def free_folder(to: Path, model: Path) -> None:
+def refuse_occupied(to: Path, model: Path) -> None:
     """Refuse to write over somebody's files, or into the folder of the model."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")

@@ -24,15 +24,15 @@ from domadapt.inference.description import (
     FORMATS,
     LABELS,
     Description,
-    free_folder,
     labels_read,
     model_folder,
     read_description,
+    refuse_occupied,
 )
 from domadapt.inference.model import Model, load
 from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.onnx_model import OnnxModel
-from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
+from domadapt.inference.smaller import HELD_OUT, cut_folder, shrink, stock_model
 from domadapt.inference.thresholds import source_dev
 from domadapt.methods.session import Session
 from domadapt.models import pretrained
@@ -177,11 +177,11 @@ def export(
     if (vocabulary == "corpus" or layers is not None) and texts is None:
         raise ValueError("vocabulary=corpus and layers need texts of the new domain: input=FILE")
     to, folder = Path(to), model_folder(model)
-    free_folder(to, folder)
+    refuse_occupied(to, folder)
     description = read_description(folder)
-    refuse_own(description, folder, drop_methods)
+    refuse_non_stock(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    session, compared, measured = original.session, to_compare(folder, texts, layers is not None), list[str]()
+    session, compared, measured = original.session, comparison_texts(folder, texts, layers is not None), list[str]()
 
     def write(part: Path) -> None:
         onnx = part if format != "hf" else None
@@ -191,7 +191,7 @@ def export(
             measured.extend(cut_folder(stock, texts or ()))
         if layers is not None:
             learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
-            network, done = smaller(stock, learnt, layers, distil_epochs)
+            network, done = shrink(stock, learnt, layers, distil_epochs)
             network.save_pretrained(stock)
             measured.extend([*done, f"It is compared on {len(compared)} others:"])
         if onnx:
@@ -211,11 +211,11 @@ def export(
     return measured
 
 
-def to_compare(folder: Path, texts: Sequence[str] | None, less: bool) -> list[str]:
+def comparison_texts(folder: Path, texts: Sequence[str] | None, held_out: bool) -> list[str]:
     """Some of the texts, of which ``less`` of a model has not learnt; where none are given, of its predictions."""
     if texts is not None:
-        return [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
-    if (predictions := beside(folder, "predictions.jsonl")) is None:
+        return [*(texts[::HELD_OUT] if held_out else texts)][:COMPARED]
+    if (predictions := run_file(folder, "predictions.jsonl")) is None:
         return []
     try:
         return [str(line["text"]) for line in read_json_lines(predictions)[:COMPARED]]
@@ -226,13 +226,13 @@ def to_compare(folder: Path, texts: Sequence[str] | None, less: bool) -> list[st
 
 def write_card(part: Path, folder: Path, description: Description, use: str, measured: Sequence[str]) -> None:
     """``README.md``, by what the model's folder and its run say of it."""
-    path, read = beside(folder, "metrics.json"), next(iter(labels_read(folder / "encoder")), None)
+    path, read = run_file(folder, "metrics.json"), next(iter(labels_read(folder / "encoder")), None)
     metrics = read_metrics(path) if path else None
     write_atomic(part / "README.md", model_card(description, metrics, use, measured, source_dev(folder), read))
     shutil.copyfile(folder / "encoder" / LABELS, part / LABELS)
 
 
-def beside(folder: Path, name: str) -> Path | None:
+def run_file(folder: Path, name: str) -> Path | None:
     """A file of the run whose ``model/`` the folder is; None where the folder was taken from its run."""
     path = folder.parent / name
     return path if folder.name == "model" and path.is_file() else None
@@ -265,7 +265,7 @@ def check_options(format: str, vocabulary: str, layers: int | None, distil_epoch
         raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
 
 
-def refuse_own(description: Description, folder: Path, drop_methods: bool) -> None:
+def refuse_non_stock(description: Description, folder: Path, drop_methods: bool) -> None:
     """Refuse a model whose predictions no stock model would give."""
     if not str(description.backbone.get("_target_", "")).endswith(".Encoder"):
         raise ValueError(f"{folder}: its backbone is no transformers model; only those can be exported")

@@ -20,7 +20,7 @@ from domadapt.config.compose import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
-from domadapt.inference.description import LISTED, Description, checked
+from domadapt.inference.description import LISTED, Description, checked_description
 from domadapt.inference.onnx_model import OnnxModel, softmax
 from domadapt.syntax.alignment import UNREAD, align
 from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipeline
@@ -154,7 +154,7 @@ class Bert(OnnxModel):
         from safetensors.numpy import load_file
 
         config = stock_config(encoder, task.labels)
-        checked(encoder.parent)
+        checked_description(encoder.parent)
         self.heads, self.epsilon = config["num_attention_heads"], config["layer_norm_eps"]
         self.depth, self.longest, self.warnings = config["num_hidden_layers"], max_length, warnings
         self.kind, self.labels, self.pairs, self.temperature = task.kind, task.labels, task.pairs, task.temperature
@@ -164,7 +164,8 @@ class Bert(OnnxModel):
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_length)
         weights = load_file(encoder / "model.safetensors")
-        self.weights, self.used = {name.removeprefix("bert."): weight for name, weight in weights.items()}, set[str]()
+        self.weights = {name.removeprefix("bert."): weight for name, weight in weights.items()}
+        self.used_weights = set[str]()
         self._refuse_partial(config)
 
     def _refuse_partial(self, config: dict[str, Any]) -> None:
@@ -216,7 +217,7 @@ class Bert(OnnxModel):
         return self._normed(self._linear(inner, f"{name}.output.dense") + states, f"{name}.output.LayerNorm")
 
     def _weight(self, name: str) -> Any:
-        self.used.add(name)
+        self.used_weights.add(name)
         return self.weights[name]
 
     def _linear(self, states: Any, name: str) -> Any:
@@ -257,7 +258,7 @@ def stock_config(encoder: Path, labels: Sequence[str]) -> dict[str, Any]:
 
 
 class FewTexts(Exported):
-    """A model's folder, for texts that :func:`few_texts` allows."""
+    """A model's folder, for texts that :func:`light_model` allows."""
 
     def __init__(self, folder: Path, description: Description) -> None:
         self.folder, self.truncated, self.warnings = folder, 0, Counter[str]()
@@ -268,7 +269,7 @@ class FewTexts(Exported):
         self._tokenizer = self._predict.tokenizer
 
 
-def few_texts(folder: Path, description: Description, texts: Sequence[UnlabelledText]) -> FewTexts | None:
+def light_model(folder: Path, description: Description, texts: Sequence[UnlabelledText]) -> FewTexts | None:
     """A folder's model for these texts; None where it takes torch: for many of them, words of their owner, methods that
     take part, another architecture, another parser. What is damaged is told by who loads it with torch."""
     if not _is_plain(description) or len(texts) >= MANY or sum(len(text.text) for text in texts) > MOST:
@@ -279,7 +280,7 @@ def few_texts(folder: Path, description: Description, texts: Sequence[Unlabelled
         model = FewTexts(folder, description)
         pair, network = ("A text.", "Another."), model._predict
         network([pair if model.task.pairs else pair[0]])
-        if network.used != network.weights.keys():
+        if network.used_weights != network.weights.keys():
             return None
     except Exception:  # whatever is in its files: it is told by who reads them next
         return None

@@ -25,7 +25,7 @@ from domadapt.inference.description import (
     NAME,
     Description,
     LabelsRead,
-    checked,
+    checked_description,
     labels_read,
     model_folder,
     refuse_foreign,
@@ -51,7 +51,7 @@ GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     """Fill a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
-    ``dev`` is what :func:`thresholds.counted` gives of source dev. ``encoder/`` alone is a stock Hugging Face model.
+    ``dev`` is what :func:`thresholds.count_confidences` gives of source dev. ``encoder/`` alone is a stock model.
     """
     session.encoder.save(folder / "encoder")
     read = [asdict(entry) for entry in _labels_of(session, config)]
@@ -76,7 +76,7 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
         max_length=session.max_length,
         source=session.domains.source,
         target=session.domains.target,
-        lowercase=lowercased(config["data"]),
+        lowercase=is_lowercased(config["data"]),
     ).write(folder)
     source = session.domains.target if config["train_on"] == "target" else session.domains.source
     about = {"source": source, "texts": len(session.dev), "kinds": dev}
@@ -85,9 +85,9 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
     write_checksums(folder)
 
 
-def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str]) -> None:
+def write_guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str]) -> None:
     """Write a copy of a model folder that decodes by guidelines, a method's ``config``; ``types`` are terms."""
-    description, method = checked(folder), make(config)
+    description, method = checked_description(folder), make(config)
     method.refuse()
     method.state(make(description.task).labels, types)
     saved = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
@@ -105,10 +105,11 @@ def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str])
     replace_folder(to, write)
 
 
-def lowercased(data: Mapping[str, Any]) -> bool:
+def is_lowercased(data: Mapping[str, Any]) -> bool:
     """Whether target text was lower-cased: of several problems the first one's.
 
-    >>> lowercased({"lowercase": True}), lowercased({"problems": {"bars": {"lowercase": True}}}), lowercased({})
+    >>> several = {"problems": {"bars": {"lowercase": True}}}
+    >>> is_lowercased({"lowercase": True}), is_lowercased(several), is_lowercased({})
     (True, True, False)
     """
     problems = list((data.get("problems") or {}).values())
@@ -127,8 +128,9 @@ class Model:
 
         What lies below ``threshold``, the least confidence, or one for each label or span type, is left out.
         """
-        limits = thresholds.least(threshold, self.session.task.names)
-        return [thresholds.above(answer, limits) for answer in self.predict_texts(list(unlabelled(texts)), batch_size)]
+        limits = thresholds.read_limits(threshold, self.session.task.names)
+        answers = self.predict_texts(list(unlabelled(texts)), batch_size)
+        return [thresholds.apply_limits(answer, limits) for answer in answers]
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
@@ -183,13 +185,13 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     one_of("trust_code", trust_code, True, False)  # "no" is a word, and any word would be a yes
     folder = model_folder(folder)
     path, place = folder / NAME, folder / "encoder"
-    description = checked(folder)
+    description = checked_description(folder)
     if not trust_code:
         refuse_foreign(description, path)
-    with blamed(path, "task"):
+    with blame(path, "task"):
         task = make(description.task)
         kind, labels = task.kind, task.labels
-    with blamed(path, "backbone", place):
+    with blame(path, "backbone", place):
         encoder = make({**description.backbone, "name": str(place)}, kind=kind, labels=labels)
         if hasattr(encoder, "load"):
             encoder.load(place)
@@ -198,11 +200,11 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"{path}: max_length={description.max_length}: the encoder reads {longest}; {AGAIN}")
     methods: dict[str, Method] = {}
     for name, config in description.methods.items():
-        with blamed(path, f"methods.{name}"):
+        with blame(path, f"methods.{name}"):
             methods[name] = make(config)
     target_device = pick_device(device)
     encoder.to(target_device).eval()
-    with blamed(path, "parser"):
+    with blame(path, "parser"):
         parser = parser_of(description, kind)
     if description.parses_at_prediction and parser.name != description.parser_name:
         fix = "install that version, or train a model that reads no parses when it predicts"
@@ -223,7 +225,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         cache=folder,
         relations=description.relations,
     )
-    with blamed(path, "methods"):
+    with blame(path, "methods"):
         session.attach()
     restore(methods, folder / METHODS)
     if session.parses_at_prediction != description.parses_at_prediction:
@@ -236,12 +238,12 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
 
 def restore(methods: Mapping[str, Method], stored: Path) -> None:
     """Give attached methods back their weights, and what they remember."""
-    with blamed(stored):
+    with blame(stored):
         saved = checkpoint.load(stored) if stored.is_file() else {}
     if saved.keys() != methods.keys():
         raise ValueError(f"{stored}: damaged: holds weights of {[*saved]}, expected of {[*methods]}; {AGAIN}")
     for name, method in methods.items():
-        with blamed(stored):
+        with blame(stored):
             refuse_non_finite(saved[name]["weights"], name)
             method.load_state_dict(saved[name]["weights"])
             method.recall(saved[name]["memory"])
@@ -259,7 +261,7 @@ def parser_of(description: Description, kind: str) -> Parser:
 
 
 @contextmanager
-def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[None]:
+def blame(path: Path, place: str = "", own: Path | None = None) -> Iterator[None]:
     """Whatever fails inside of it is told as the file's fault, in one line with the way out: what it asks for was never
     tried before. Errors that name ``own``, a file or folder, are told as they are."""
     try:
@@ -308,7 +310,7 @@ def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, 
     return tuple(sorted({hash_of(path) for path in files_named(named) if path.is_file()}))
 
 
-def has_read(encoder: Path, domains: Domains) -> str:
+def label_leak(encoder: Path, domains: Domains) -> str:
     """Which labels the weights in a folder have read that these domains keep apart; empty if none."""
     target = domains.target
     for run in labels_read(encoder):

@@ -35,7 +35,7 @@ RATE, WARMUP = 1e-4, 0.1
 Inputs = dict[str, Tensor]
 
 
-def smaller(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tuple[Any, list[str]]:
+def shrink(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tuple[Any, list[str]]:
     """A stock folder's model with so many layers; and what was done, a sentence each.
 
     Unlabelled texts choose what goes, and teach what stays.
@@ -95,18 +95,18 @@ def drop_layers(model: Any, layers: int, taught: Sequence[tuple[Inputs, Tensor]]
     stack, config = layer_stack(model.base_model, type(model).__name__), model.config
     whole, kept = [*stack], [*range(len(stack))]
 
-    def leave(places: Sequence[int]) -> None:
+    def keep_layers(places: Sequence[int]) -> None:
         del stack[:]
         stack.extend(whole[place] for place in places)
         config.num_hidden_layers = len(places)
 
-    def without(place: int) -> float:
-        leave([other for other in kept if other != place])
+    def divergence_without(place: int) -> float:
+        keep_layers([other for other in kept if other != place])
         return divergence(model, taught)
 
     while len(kept) > layers:
-        kept.remove(min(kept, key=without))
-    leave(kept)
+        kept.remove(min(kept, key=divergence_without))
+    keep_layers(kept)
     return kept
 
 
@@ -159,7 +159,7 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
     after = model.num_parameters()
     model.save_pretrained(folder)
     write_atomic(folder / "config.json", json.dumps({**config, "vocab_size": len(kept)}, indent=2))
-    write_atomic(path, json.dumps(cut(whole, kept), ensure_ascii=False))
+    write_atomic(path, json.dumps(cut_tokenizer(whole, kept), ensure_ascii=False))
     (folder / "vocab.txt").unlink(missing_ok=True)
     refuse_other_pieces(whole, folder, kept, texts)
     return [
@@ -172,7 +172,7 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
 def pieces_needed(whole: Description, texts: Iterable[str]) -> list[int]:
     """Ids of the pieces that stay, in order."""
     pieces, mark = pieces_of(whole)
-    met = {number for encoding in encoded(whole, texts) for number in encoding.ids}
+    met = {number for encoding in encodings(whole, texts) for number in encoding.ids}
     scripts = {script(x) for number in met if number < len(pieces) for x in pieces[number] if x.isalpha()}
     kept = met | {token["id"] for token in whole["added_tokens"]}
     pads = [token["id"] for token in whole["added_tokens"] if "pad" in token["content"].lower()]
@@ -186,16 +186,16 @@ def pieces_needed(whole: Description, texts: Iterable[str]) -> list[int]:
         kept.add(min(range(len(pieces)), key=lambda number: model["vocab"][number][1]))
         kept |= {number for number, piece in enumerate(pieces) if piece.startswith("<0x")}  # bytes
     else:
-        kept |= in_unknown_words(whole, texts, pieces)
+        kept |= pieces_in_unknown_words(whole, texts, pieces)
     return sorted(kept)
 
 
-def in_unknown_words(whole: Description, texts: Iterable[str], pieces: Sequence[str]) -> set[int]:
+def pieces_in_unknown_words(whole: Description, texts: Iterable[str], pieces: Sequence[str]) -> set[int]:
     """WordPiece's pieces within words that it can't cut: without them it might."""
     numbers, mark = {piece: n for n, piece in enumerate(pieces)}, whole["model"]["continuing_subword_prefix"]
     tokenizer, unknown = Tokenizer.from_str(json.dumps(whole)), whole["model"]["unk_token"]
     needed = set[int]()
-    for text, encoding in zip(texts, encoded(whole, texts), strict=True):
+    for text, encoding in zip(texts, encodings(whole, texts), strict=True):
         for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
             if token == unknown:
                 word = text[start:end]
@@ -222,7 +222,7 @@ def script(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
-def cut(whole: Description, kept: Sequence[int]) -> Description:
+def cut_tokenizer(whole: Description, kept: Sequence[int]) -> Description:
     """The tokenizer with these pieces alone, numbered anew."""
     place = {number: new for new, number in enumerate(kept)}
     pieces, _ = pieces_of(whole)
@@ -252,7 +252,7 @@ def renumbered(value: Any, place: Callable[[int], int]) -> Any:
     return [renumbered(item, place) for item in value] if isinstance(value, list) else value
 
 
-def encoded(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
+def encodings(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
     """Encodings of texts, whole and unpadded."""
     made = Tokenizer.from_str(json.dumps(tokenizer))
     made.no_truncation()
@@ -265,7 +265,7 @@ def encoded(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
 def refuse_other_pieces(whole: Description, folder: Path, kept: Sequence[int], texts: Sequence[str]) -> None:
     """Read the texts once more, by the folder as transformers loads it."""
     now = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()
-    for text, old, new in zip(texts, encoded(whole, texts), encoded(json.loads(now), texts), strict=True):
+    for text, old, new in zip(texts, encodings(whole, texts), encodings(json.loads(now), texts), strict=True):
         if old.ids != [kept[number] for number in new.ids]:
             raise ValueError(f"vocabulary=corpus: {text[:60]!r} would be read otherwise; leave it out, and report this")
 
@@ -276,8 +276,8 @@ def cost(whole: Description, texts: Sequence[str]) -> str:
     unmet = [text for place, text in enumerate(texts) if not place % HELD_OUT and text not in set(known)]
     if not unmet:
         return "All of the texts are copies of others: what the cut costs on text that was not met is not known."
-    less = cut(whole, pieces_needed(whole, known))
-    pairs = [(a.tokens, b.tokens) for a, b in zip(encoded(whole, unmet), encoded(less, unmet), strict=True)]
+    less = cut_tokenizer(whole, pieces_needed(whole, known))
+    pairs = [(a.tokens, b.tokens) for a, b in zip(encodings(whole, unmet), encodings(less, unmet), strict=True)]
     other = sum(a != b for a, b in pairs)
     growth = sum(len(b) for _, b in pairs) / sum(len(a) for a, _ in pairs) - 1
     return (

@@ -19,10 +19,13 @@ FILE = "source_dev.json"  # in a model's folder
 SHOWN = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
 
 
-def counted(records: Sequence[Record], predictions: Sequence[Prediction], names: Sequence[str]) -> dict[str, Any]:
+def count_confidences(
+    records: Sequence[Record], predictions: Sequence[Prediction], names: Sequence[str]
+) -> dict[str, Any]:
     """Of each label or span type, how many are annotated, and of each found its confidence and whether it is right.
 
-    >>> counted([Record("1", "cars", "Fast.", label="good")], [Prediction("good", 0.9)], ["bad", "good"])["good"]
+    >>> record, prediction = Record("1", "cars", "Fast.", label="good"), Prediction("good", 0.9)
+    >>> count_confidences([record], [prediction], ["bad", "good"])["good"]
     {'gold': 1, 'found': [(0.9, True)]}
     """
     kinds: dict[str, Any] = {name: {"gold": 0, "found": []} for name in names}
@@ -37,12 +40,12 @@ def counted(records: Sequence[Record], predictions: Sequence[Prediction], names:
     return kinds
 
 
-def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
+def read_limits(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     """The least confidence of each label or span type: one for all, or one for some of the names, 0 for the others.
 
-    >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
+    >>> read_limits(0.5, ["aspect", "opinion"]), read_limits({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
-    >>> least("{größe, tief: 0.6, 'hof': 0.4}", ["größe, tief", "hof"])
+    >>> read_limits("{größe, tief: 0.6, 'hof': 0.4}", ["größe, tief", "hof"])
     {'größe, tief': 0.6, 'hof': 0.4}
     """
     if isinstance(threshold, str) and threshold[:1] == "{":  # its names have letters that Hydra can't read
@@ -65,10 +68,10 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     return {name: float(given.get(name, 0)) for name in names}
 
 
-def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
+def apply_limits(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
     """A prediction without what lies below the thresholds: no label, fewer spans. Confidences are as they are shown.
 
-    >>> above(Prediction("good", 0.91236), {"good": 0.9124}).label
+    >>> apply_limits(Prediction("good", 0.91236), {"good": 0.9124}).label
     'good'
     """
     if prediction.label is not None:
@@ -78,7 +81,7 @@ def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
     return replace(prediction, spans=tuple(kept))
 
 
-def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
+def rate_sentences(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
     """In words: precision and recall at the thresholds, where the model has kept what its source dev shows."""
     if not any(limits.values()):
         return
@@ -92,8 +95,8 @@ def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
 
 
 def source_dev(folder: Path) -> dict[str, Any]:
-    """What :func:`counted` gave of a model's source dev, as ``kinds``, with ``source`` and ``texts``; empty if that is
-    not there, or damaged."""
+    """What :func:`count_confidences` gave of a model's source dev, as ``kinds``, with ``source`` and ``texts``; empty
+    if that is not there, or damaged."""
     path = folder / FILE
     try:
         about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

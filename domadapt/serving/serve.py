@@ -31,7 +31,7 @@ from domadapt.analysis.attention import LEAST, as_parse, read_attention, syntax_
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
 from domadapt.inference.model import Model
-from domadapt.inference.thresholds import above, costs, least
+from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
 from domadapt.tasks.task import row
 from domadapt.utils.pairs import apart, is_text, paired, parts
@@ -67,7 +67,7 @@ class Answers:
 
     def __init__(self, model: Model, folder: Path, threshold: Any = 0) -> None:
         self.model, self.folder = model, folder
-        self.limits = least(threshold, model.session.task.names)
+        self.limits = read_limits(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
         self.pairs: bool = model.session.task.pairs
         self.parser: Parser = model.session.parser if model.session.parses_at_prediction else SpacyParser()
@@ -81,9 +81,9 @@ class Answers:
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str, threshold: Any = None) -> Shown:
-        limits = self.limits if threshold is None else least(threshold, self.model.session.task.names)
+        limits = self.limits if threshold is None else read_limits(threshold, self.model.session.task.names)
         [given], [every] = unlabelled([text]), self.model.predict([text])
-        kept = above(every, limits)
+        kept = apply_limits(every, limits)
         reply = row(given, kept, self.kind)
         notes = []
         if self.model.truncated:
@@ -94,7 +94,7 @@ class Answers:
         if unsure:
             below = "; ".join(f"{what}, {100 * (sure or 0):.0f} %" for what, sure in unsure)
             notes.append(escape_controls(f"Below the least confidence: {below}."))
-        notes += map(escape_controls, costs(self.folder, limits))
+        notes += map(escape_controls, rate_sentences(self.folder, limits))
         classes: list[tuple[str, float]] = []
         if self.kind == "sequence":
             shares = self.model.probabilities([text])[0].tolist()

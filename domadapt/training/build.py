@@ -19,7 +19,7 @@ from domadapt.config.compose import make, not_set, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
-from domadapt.inference.model import SavedRuns, has_read, lowercased
+from domadapt.inference.model import SavedRuns, is_lowercased, label_leak
 from domadapt.methods.method import TREES, Method, make_methods
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
@@ -82,8 +82,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     methods = make_methods(cfg)
     refuse_gold(cfg)
     name = str(cfg.backbone.get("name"))
-    refuse_unlike(name, task.kind, task.names, lowercased(cfg.data))
-    if reason := has_read(Path(name), domains):
+    refuse_unlike(name, task.kind, task.names, is_lowercased(cfg.data))
+    if reason := label_leak(Path(name), domains):
         if sealed is not None:
             fix = "start from another, or leave out the target's test"
             raise ValueError(f"model={name}: {reason}; its score would not be of an unlabelled target: {fix}")

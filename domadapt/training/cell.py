@@ -24,7 +24,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import copy_key
 from domadapt.inference.description import OF_RUN
 from domadapt.inference.model import write_model
-from domadapt.inference.thresholds import counted
+from domadapt.inference.thresholds import count_confidences
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
 from domadapt.runs.key import files_named, hardware, versions
@@ -219,7 +219,7 @@ def save_epoch(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     rows = session.evaluate(session.dev, epochs.batch_size, "source dev").rows
     session.task.temperature = temperature(rows)
     dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
-    counts = counted(session.domains.source_dev, dev.predictions, session.task.names)
+    counts = count_confidences(session.domains.source_dev, dev.predictions, session.task.names)
     replace_folder(config.folder / "model", lambda part: write_model(session, config.values, counts, part))
     return dev
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import domadapt
 from domadapt.analysis.attention import syntax_layer
-from domadapt.inference.description import starting_from
+from domadapt.inference.description import model_as_backbone
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS
 from tests.support import Command, corpora, edit, of_yaml, without_checksums
@@ -94,7 +94,7 @@ def test_each_file_is_checked(models: Path, tmp_path: Path, command: Command, fi
     told = refused(model, command)
     assert str(model / file) in told or (file == CHECKSUMS and CHECKSUMS in told)
     with pytest.raises(ValueError, match=re.escape(told)):  # nor is training gone on with
-        starting_from([f"model={model}"])
+        model_as_backbone([f"model={model}"])
 
 
 def test_a_file_that_was_changed_on_purpose(models: Path, tmp_path: Path, command: Command) -> None:

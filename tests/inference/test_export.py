@@ -22,11 +22,11 @@ import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, LabelsRead, read_description
-from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_own, write_onnx
+from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_non_stock, write_onnx
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, stock_model
-from domadapt.inference.thresholds import above, counted, least, source_dev
+from domadapt.inference.thresholds import apply_limits, count_confidences, read_limits, source_dev
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
@@ -217,11 +217,11 @@ def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path)
 
     stock = made("domadapt.models.encoder.Encoder", "corpus_evidence")
     with pytest.raises(ValueError, match="corpus_evidence takes part in its predictions.*drop_methods=true"):
-        refuse_own(stock, tmp_path, drop_methods=False)
-    refuse_own(stock, tmp_path, drop_methods=True)
+        refuse_non_stock(stock, tmp_path, drop_methods=False)
+    refuse_non_stock(stock, tmp_path, drop_methods=True)
     assert "reads text as it is: lower it" in "".join(notes(replace(stock, lowercase=True), None))
     with pytest.raises(ValueError, match="no transformers model"):
-        refuse_own(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
+        refuse_non_stock(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(
@@ -293,10 +293,10 @@ def test_a_damaged_source_dev_is_left_out_and_told(tmp_path: Path, content: str,
 def test_thresholds_of_spans() -> None:
     spans = Span(4, 8, "aspect", 0.8), Span(0, 3, "opinion", 0.3)
     record, prediction = Record("1", "d", "The lens", spans=spans[:1]), Prediction(spans=spans)
-    kinds = counted([record], [prediction], ["aspect", "opinion"])
+    kinds = count_confidences([record], [prediction], ["aspect", "opinion"])
     assert kinds == {"aspect": {"gold": 1, "found": [(0.8, True)]}, "opinion": {"gold": 0, "found": [(0.3, False)]}}
-    assert above(prediction, least({"opinion": 0.5}, [*kinds])).spans == spans[:1]
-    assert above(prediction, least(0.9, [*kinds])).spans == ()
+    assert apply_limits(prediction, read_limits({"opinion": 0.5}, [*kinds])).spans == spans[:1]
+    assert apply_limits(prediction, read_limits(0.9, [*kinds])).spans == ()
 
 
 SAID = [f"The {part} of number {number} is {how}." for number in range(5) for part in ("lens", "strap", "zoom")
@@ -410,12 +410,12 @@ def wordpiece(pieces: list[str], _: list[float]) -> dict[str, Any]:
 def test_the_corpus_is_read_as_before(kind: Any, pieces: Any, scores: Any, texts: list[str], others: list[str]) -> None:
     whole = kind(pieces, scores[: len(pieces)] + scores[: len(pieces)])
     kept = smaller.pieces_needed(whole, texts)
-    less = smaller.cut(whole, kept)
-    for old, new in zip(smaller.encoded(whole, texts), smaller.encoded(less, texts), strict=True):
+    less = smaller.cut_tokenizer(whole, kept)
+    for old, new in zip(smaller.encodings(whole, texts), smaller.encodings(less, texts), strict=True):
         assert old.ids == [kept[number] for number in new.ids]
         assert old.offsets == new.offsets
     if kind is unigram:  # single characters stay: what was known is known
-        for old, new in zip(smaller.encoded(whole, others), smaller.encoded(less, others), strict=True):
+        for old, new in zip(smaller.encodings(whole, others), smaller.encodings(less, others), strict=True):
             assert new.tokens.count("<unk>") <= old.tokens.count("<unk>") or "d" in "".join(others)
 
 
@@ -425,7 +425,8 @@ def test_the_real_wordpiece_tokenizer() -> None:
     texts = [f"The naïve café, room {i}, wasn't great!! ☃ 你好 {'x' * 120}" for i in range(40)]
     kept = smaller.pieces_needed(whole, texts)
     assert len(kept) < 6000 and kept[0] == 0
-    for old, new in zip(smaller.encoded(whole, texts), smaller.encoded(smaller.cut(whole, kept), texts), strict=True):
+    less = smaller.cut_tokenizer(whole, kept)
+    for old, new in zip(smaller.encodings(whole, texts), smaller.encodings(less, texts), strict=True):
         assert old.ids == [kept[number] for number in new.ids]
     told = "Text that was not met, of the same kind: cut to nine tenths of these texts, "
     words = ["lens", "strap", "zoom", "tripod", "shutter", "battery", "firmware", "aperture", "viewfinder", "flash"]

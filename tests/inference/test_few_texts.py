@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.light import MANY, MOST, TASKS, FewTexts, _is_plain, few_texts
+from domadapt.inference.light import MANY, MOST, TASKS, FewTexts, _is_plain, light_model
 from domadapt.inference.model import Model, load
-from domadapt.inference.thresholds import above
+from domadapt.inference.thresholds import apply_limits
 from domadapt.tasks.task import Prediction
 from tests.support import edit, finished, ran, without_checksums
 
@@ -25,7 +25,7 @@ TEXTS = ["The lens is sharp.", "A heavy battery, sadly. " * 9, "I love this scre
 
 
 def quick(folder: Path, texts: Sequence[UnlabelledText]) -> FewTexts | None:
-    return few_texts(folder, read_description(folder), texts)
+    return light_model(folder, read_description(folder), texts)
 
 
 def agree(few: FewTexts, whole: Model, texts: Sequence[UnlabelledText]) -> None:
@@ -160,5 +160,5 @@ def test_a_threshold_takes_confidences_as_they_are_shown(tiny_run: Path) -> None
         for found in model.predict_texts(texts):
             shown = [found.confidence] if found.label else [span.confidence or 0.0 for span in found.spans]
             for least in (round(sure, 4) for sure in shown):
-                kept = above(found, dict.fromkeys(model.task.names, least))
+                kept = apply_limits(found, dict.fromkeys(model.task.names, least))
                 assert kept.label if found.label else least in {round(s.confidence or 0.0, 4) for s in kept.spans}
