@@ -83,7 +83,7 @@ def guided(run: Path, domains: Domains, lists: Path, out: Path) -> None:
         session.methods["guidelines"] = method = make(config.adaptation.guidelines).eval()
         session.attach()
         method.refuse()  # reads the lists
-        method.state(session.task.labels, kinds)
+        method.set_terms(session.task.labels, kinds)
         predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
         scores = session.task.score(records, predictions)
         found = scores_on_test(session.task, domains, records, predictions, scores, folder)

@@ -410,7 +410,7 @@ def test_attention_and_dropout_of_another_device_stay_there() -> None:
     attended = attention.plain_attention(states, states, states, mask, None, 0.1)
     assert attended.device == attention.ByteDropout(0.1)(states).device == states.device
     long = torch.zeros(1, 2, attention.SHORT + 1, 4, device="meta")
-    assert [attention.reaches(nn.Module(), one, one, mask) for one in (states, long)] == [True, False]
+    assert [attention.uses_plain_attention(nn.Module(), one, one, mask) for one in (states, long)] == [True, False]
 
 
 def test_a_backbone_that_is_written_first_draws_no_random_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from domadapt.statistics.items import f1
 from domadapt.tasks.extraction import tag_names
-from domadapt.tasks.rows import Predicted, tagged
+from domadapt.tasks.rows import Predicted, spans_of_tags
 from domadapt.tasks.task import Scores, Task
 
 Array = NDArray[np.float64]
@@ -68,7 +68,7 @@ def _span_counts(
     """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = probabilities.argmax(1), int(texts.max(initial=-1)) + 1
-    predicted, wanted = tagged(tags, begins), set(tagged(tags if truth is None else truth, begins))
+    predicted, wanted = spans_of_tags(tags, begins), set(spans_of_tags(tags if truth is None else truth, begins))
     result = {}
     for kind, label in enumerate(labels[1::2]):
         begin = 1 + 2 * kind

@@ -89,7 +89,7 @@ def write_guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence
     """Write a copy of a model folder that decodes by guidelines, a method's ``config``; ``types`` are terms."""
     description, method = checked_description(folder), make(config)
     method.refuse()
-    method.state(make(description.task).labels, types)
+    method.set_terms(make(description.task).labels, types)
     saved = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
     if "guidelines" in saved:
         log.warning("%s: has guidelines; these take their place, so give again what is to stay", folder)

@@ -113,7 +113,7 @@ class Method(nn.Module):
         """Tensors of its own for a batch; they travel in ``batch.extra`` as ``<method's name>/<key>``."""
         return {}
 
-    def own(self, batch: Batch, key: str) -> Tensor:
+    def own_tensor(self, batch: Batch, key: str) -> Tensor:
         """A tensor that :meth:`collate` has put into a batch."""
         return batch.extra[f"{self.name}/{key}"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from domadapt.config.overrides import in_range
 from domadapt.data.records import Record, Span
 from domadapt.methods.terms import needed_kinds, opinion_words, path_rules, places, words_of
-from domadapt.syntax.nouns import Rule, Words, linked
+from domadapt.syntax.nouns import Rule, Words, linked_nouns
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.trees import Path
 from domadapt.tasks.task import Prediction
@@ -24,7 +24,7 @@ class PathRules:
     opinions: dict[str, str]  #: opinion words, in lower case, with their span type; "" where only terms are annotated
     term_type: str  #: the commonest of ``kinds``
     rules: dict[Path, Rule]  #: in the order they were taken
-    judged: dict[str, str]  #: by opinion word, the type of the terms that it mostly goes with in the source
+    type_by_opinion: dict[str, str]  #: by opinion word, the type of the terms that it mostly goes with in the source
 
     def __init__(self, rules: int, longest: int, min_uses: int, opinion_share: float) -> None:
         for name, value in (("min_uses", min_uses), ("rules", rules), ("longest", longest)):
@@ -51,10 +51,10 @@ class PathRules:
         for record, parse in zip(records, parses, strict=True):
             annotated = {parse.within(span.start, span.end): span.type for span in record.spans or ()}
             words = words_of(record, parse)
-            for run, opinion, path in linked(record, parse, places(record, parse, self.opinions), self.longest):
+            for run, opinion, path in linked_nouns(record, parse, places(record, parse, self.opinions), self.longest):
                 if path in self.rules and annotated.get(run) in self.kinds:
                     types.setdefault(words[opinion], Counter())[annotated[run]] += 1
-        self.judged = {word: counts.most_common(1)[0][0] for word, counts in types.items()}
+        self.type_by_opinion = {word: counts.most_common(1)[0][0] for word, counts in types.items()}
         return {"rule_baseline/opinions": len(listed), "rule_baseline/rules": [str(rule) for rule in rules]}
 
     def predict(self, text: Text, parse: Parse) -> Prediction:
@@ -62,9 +62,9 @@ class PathRules:
         it is; and opinions, where the source has some."""
         words, ranges, opinions = words_of(text, parse), parse.words.tolist(), places(text, parse, self.opinions)
         best: dict[Words, tuple[float, str]] = {}
-        for run, opinion, path in linked(text, parse, opinions, self.longest):
+        for run, opinion, path in linked_nouns(text, parse, opinions, self.longest):
             if path in self.rules:
-                kind = self.judged.get(words[opinion], self.term_type)
+                kind = self.type_by_opinion.get(words[opinion], self.term_type)
                 best[run] = max(best.get(run, (0.0, "")), (self.rules[path].precision, kind))
         spans = [Span(ranges[a][0], ranges[end - 1][1], kind, sure) for (a, end), (sure, kind) in best.items()]
         spans += [Span(ranges[i][0], ranges[i][1], kind) for i in opinions if (kind := self.opinions[words[i]])]

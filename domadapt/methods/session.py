@@ -76,7 +76,7 @@ class TargetReadings:
 
     def now(self) -> dict[int, ReadText]:
         """By the weights as they are; for a method that reads ``target``."""
-        return self._once("now", lambda examples: self._session.read(examples, "read target"))
+        return self._read_once("now", lambda examples: self._session.read(examples, "read target"))
 
     def source_only(self, others: Sequence[Example] = ()) -> dict[int, ReadText]:
         """By a network that was trained on the source alone, of ``others`` as well; for what reads ``source_only``."""
@@ -88,7 +88,7 @@ class TargetReadings:
                 result: list[ReadText] = session.saved_runs.read(session.source_only, texts, *where)
             return result
 
-        known = self._once("source only", read)
+        known = self._read_once("source only", read)
         if more := [example for example in others if example.index not in known]:
             known |= dict(zip((e.index for e in more), read(more), strict=True))
         return known
@@ -101,7 +101,7 @@ class TargetReadings:
         """The weights have changed: the target is read anew."""
         self._read.pop("now", None)
 
-    def _once(self, network: str, read: Callable[[list[Example]], list[ReadText]]) -> dict[int, ReadText]:
+    def _read_once(self, network: str, read: Callable[[list[Example]], list[ReadText]]) -> dict[int, ReadText]:
         if network not in self._read:
             examples = self.sample()
             self._read[network] = dict(zip((e.index for e in examples), read(examples), strict=True))

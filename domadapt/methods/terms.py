@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
-from domadapt.syntax.nouns import Rule, Words, is_noun, learn_rules, linked, universal
+from domadapt.syntax.nouns import Rule, Words, is_noun, learn_rules, linked_nouns, universal_tag
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.trees import Path
 
@@ -76,7 +76,7 @@ def opinion_words(
             arcs = [(word, int(head), parse.relations[word]) for word, head in enumerate(parse.heads)]
             pairs = [(word, head) for word, head, name in arcs if name == "amod"]
             pairs += [(head, word) for word, head, name in arcs if name.startswith("nsubj")]
-            pairs = [(word, noun) for word, noun in pairs if universal(parse.tags[word]) == "ADJ"]
+            pairs = [(word, noun) for word, noun in pairs if universal_tag(parse.tags[word]) == "ADJ"]
         for word, place in pairs:
             start, end = parse.words[place]
             inside = {span.type in kinds for span in record.spans or () if span.start < end and start < span.end}
@@ -93,7 +93,7 @@ def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Se
         label = labels.index(str(record.label))
         shares[label] += 1
         spelled = zip(words_of(record, parse), parse.tags, strict=True)
-        for word in {word for word, tag in spelled if universal(tag) in LEANING_TAGS and word.isalpha()}:
+        for word in {word for word, tag in spelled if universal_tag(tag) in LEANING_TAGS and word.isalpha()}:
             counts.setdefault(word, np.zeros(len(labels)))[label] += 1
     shares /= shares.sum()
     shrunk = {word: (count + SHRINKAGE * shares) / (count.sum() + SHRINKAGE) for word, count in counts.items()}
@@ -125,5 +125,5 @@ def frequent_paths(
     """The paths that lead most often from one of these words to a noun, most frequent first."""
     counts = Counter[Path]()
     for text, parse in zip(texts, parses, strict=True):
-        counts.update(path for *_, path in linked(text, parse, places(text, parse, words), longest))
+        counts.update(path for *_, path in linked_nouns(text, parse, places(text, parse, words), longest))
     return [path for path, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]]

@@ -74,25 +74,25 @@ def logits_of(view: View) -> Tensor:
     return view.output.logits.flatten(0, 1)[first[first >= 0]].float()
 
 
-def rows_of(known: Mapping[Any, Tensor], keys: Iterable[Any], counts: Iterable[int], classes: int) -> Tensor:
+def rows_by_key(known: Mapping[Any, Tensor], keys: Iterable[Any], counts: Iterable[int], classes: int) -> Tensor:
     """(rows, classes) what is known of texts by their keys, one after the other; zeros where nothing is.
 
     ``counts`` are rows of each text; of one that was cut otherwise, nothing is known.
 
-    >>> rows_of({"one": torch.ones(1, 2)}, ["one", "two"], [1, 1], 2).tolist()
+    >>> rows_by_key({"one": torch.ones(1, 2)}, ["one", "two"], [1, 1], 2).tolist()
     [[1.0, 1.0], [0.0, 0.0]]
     """
     parts = [(known.get(key, torch.zeros(0)), count) for key, count in zip(keys, counts, strict=True)]
     return torch.cat([rows if len(rows) == count else torch.zeros(count, classes) for rows, count in parts])
 
 
-def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], Tensor]) -> Output:
+def with_word_logits(output: Output, batch: Batch, change: Callable[[Tensor], Tensor]) -> Output:
     """The output with other logits of its words: ``changed`` is of (words with a piece, classes) logits in float32, as
     bfloat16 would round away what is added, and may write to them."""
     pieces = batch.node_first_piece[batch.node_first_piece >= 0]
     logits = output.logits.float().clone()
     flat = logits.view(-1, logits.shape[-1])
-    flat[pieces] = changed(flat[pieces])
+    flat[pieces] = change(flat[pieces])
     return replace(output, logits=logits)
 
 

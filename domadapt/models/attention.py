@@ -53,8 +53,10 @@ def hooked_attention(
     """transformers' attention function: PyTorch's fused one, or in training a faster one, beneath a stack of hooks."""
     kwargs.pop("output_attentions", None)  # fused attention has no weights to give; passing it on breaks compilation
 
-    def itself(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, p: float) -> Tensor:
-        if reaches(module, query, key, mask):
+    def innermost(
+        query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, p: float
+    ) -> Tensor:
+        if uses_plain_attention(module, query, key, mask):
             return plain_attention(query, key, value, mask, scale, p)
         how = {"dropout": p, "scaling": scale, **kwargs}
         result: Tensor = sdpa_attention_forward(module, query, key, value, mask, **how)[0]
@@ -62,15 +64,15 @@ def hooked_attention(
 
     layer: Any = getattr(module, "domadapt_layer", None)
     if forward_pass is None or not (hooks := forward_pass.hooks.get(layer, ())):
-        return itself(query, key, value, attention_mask, scaling, dropout), None
+        return innermost(query, key, value, attention_mask, scaling, dropout), None
 
-    def beneath(count: int) -> Callable[[AttentionCall], Tensor]:
+    def lower_hooks(count: int) -> Callable[[AttentionCall], Tensor]:
         """The lowest ``count`` hooks; none of them is the layer itself."""
         if not count:
-            return lambda call: itself(call.query, call.key, call.value, call.mask, call.scaling, call.dropout)
-        return lambda call: hooks[count - 1](replace(call, beneath=beneath(count - 1)))
+            return lambda call: innermost(call.query, call.key, call.value, call.mask, call.scaling, call.dropout)
+        return lambda call: hooks[count - 1](replace(call, beneath=lower_hooks(count - 1)))
 
-    how = (scaling, dropout, forward_pass.batch, forward_pass.kept, beneath(len(hooks) - 1))
+    how = (scaling, dropout, forward_pass.batch, forward_pass.kept, lower_hooks(len(hooks) - 1))
     return hooks[-1](AttentionCall(layer, query, key, value, attention_mask, *how)), None
 
 
@@ -170,7 +172,7 @@ def byte_dropout(states: Tensor, probability: float) -> Tensor:
     return states * mask
 
 
-def reaches(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
+def uses_plain_attention(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
     """Whether :func:`plain_attention` is used, and gives what PyTorch's would: a key a query, nothing causal."""
     whole = mask is not None or not getattr(module, "is_causal", True)
     better = torch.is_grad_enabled() if query.device.type == "cpu" else query.shape[2] <= SHORT

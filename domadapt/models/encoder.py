@@ -111,7 +111,7 @@ class Encoder(nn.Module):
         def keep(module: Any, inputs: Any, output: Any, layer: int) -> None:
             layers[layer] = pretrained.layer_states(output)
 
-        def between(module: Any, inputs: Any, output: Any) -> Any:
+        def change_states(module: Any, inputs: Any, output: Any) -> Any:
             changed: Tensor = output[0]
             if hooked and last in self.kept_layers:  # some models normalise what their last layer gives
                 layers[last] = changed
@@ -130,7 +130,7 @@ class Encoder(nn.Module):
         wanted = self._scores_of() if hooked and self.unreachable else {}
         options = {"output_attentions": True} if wanted else {}
         with ExitStack() as hooks, self._added(batch, hooked, kept):
-            hooks.callback(self.base.register_forward_hook(between).remove)
+            hooks.callback(self.base.register_forward_hook(change_states).remove)
             for layer in inner:
                 hooks.callback(stack[layer].register_forward_hook(partial(keep, layer=layer)).remove)
             out = self.model(**self._inputs(batch, hooked, kept, scores), **options)

@@ -70,7 +70,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:  # tokenizers raises no other than Exception itself
-        raise ValueError(unreached(name, error)) from error
+        raise ValueError(load_error(name, error)) from error
     if not tokenizer.is_fast:
         raise ValueError(f"backbone {name!r} has no fast tokenizer, so its pieces can't be aligned with words")
     if len(tokenizer) <= len(tokenizer.get_added_vocab()):
@@ -106,7 +106,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
                 ignore_mismatched_sizes=True,  # told below: in a head they are another task's
             )
     except Exception as error:  # whatever a config.json says, and files that are cut off
-        raise ValueError(unreached(name, error)) from error
+        raise ValueError(load_error(name, error)) from error
     if why_unreachable(model.base_model):  # or masks are made as our attention reads them, and its own reads them wrong
         model.config._attn_implementation = "eager"
     mismatched = (key if isinstance(key, str) else key[0] for key in info["mismatched_keys"])
@@ -157,7 +157,7 @@ def refuse_pickles(folder: str) -> None:
         raise ValueError(f"{pickles[0]}: {why}; {fix}")
 
 
-def unreached(name: str, error: Exception) -> str:
+def load_error(name: str, error: Exception) -> str:
     """The one line a user needs when a backbone can't be loaded."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     if Path(name).is_dir():
@@ -173,7 +173,7 @@ def unreached(name: str, error: Exception) -> str:
 TRIED = "A text, to see what comes of it."  # its length must not be the batch's, 1
 
 
-def tried(base: Any, tokenizer: Any, **how: Any) -> tuple[Any, int]:
+def try_encoder(base: Any, tokenizer: Any, **how: Any) -> tuple[Any, int]:
     """What an encoder gives for a text, as it predicts, and of how many pieces that text is."""
     device, training = next(base.parameters()).device, base.training
     ids = torch.tensor([tokenizer(TRIED)["input_ids"]], device=device)
@@ -189,7 +189,7 @@ def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
     """Refuse a model that gives not one state a piece; says what it gives instead."""
     kind = type(base).__name__
     try:
-        output, pieces = tried(base, tokenizer)
+        output, pieces = try_encoder(base, tokenizer)
     except Exception as error:  # an architecture may need anything
         raise ValueError(f"backbone {name!r} ({kind}) can't encode a text: {error}") from error
     states = getattr(output, "last_hidden_state", None)
@@ -231,7 +231,7 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
     shapes: list[tuple[int, ...]] = []
     stack = layer_stack(base, name)
     with stack[layer].register_forward_hook(lambda _, __, output: shapes.append(tuple(layer_states(output).shape))):
-        _, pieces = tried(base, tokenizer)
+        _, pieces = try_encoder(base, tokenizer)
     expected = (1, pieces, base.config.hidden_size)
     if shapes != [expected]:
         why = f"backbone {name!r} ({type(base).__name__}) gives states of shape {shapes}, not {expected}"
@@ -241,7 +241,7 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
 def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
     """In how many layers, and of how many heads each, a model returns all pieces' attention to all pieces; None where
     it returns none, or something else: windows, or scores."""
-    output, pieces = tried(base, tokenizer, output_attentions=True)
+    output, pieces = try_encoder(base, tokenizer, output_attentions=True)
     attentions = getattr(output, "attentions", None) or ()
     shapes = {tuple(weights.shape) if isinstance(weights, Tensor) else None for weights in attentions}
     shape = shapes.pop() if len(shapes) == 1 else None

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from domadapt.tasks.rows import FloatArray, Predicted, tagged
+from domadapt.tasks.rows import FloatArray, Predicted, spans_of_tags
 from domadapt.tasks.task import Scores
 
 States = NDArray[np.floating[Any]]
@@ -287,7 +287,7 @@ def ensemble(epochs: Sequence[Predicted]) -> list[float]:
     if epochs[0].o_class < 0:
         return [float((labels == wanted).mean()) for labels in best]
     begins = np.r_[True, (np.diff(known, axis=0) != [0, 1]).any(1)]
-    gold, *spans = (set(tagged(tags, begins)) for tags in (wanted, *best))
+    gold, *spans = (set(spans_of_tags(tags, begins)) for tags in (wanted, *best))
     return [2 * len(s & gold) / (len(s) + len(gold)) if s or gold else 1.0 for s in spans]
 
 

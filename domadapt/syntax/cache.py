@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text, foreign
+from domadapt.syntax.parser import Parse, Parser, Text, foreign_warning
 from domadapt.utils.files import identity, one_at_a_time
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ParseCache:
         """Parses in order; only texts without a sound entry reach the parser. Memory stays flat on any stream."""
         stream = iter(texts)
         first = list(islice(stream, CHUNK))
-        if not self._warned and (message := foreign([text.text for text in first], self.name)):
+        if not self._warned and (message := foreign_warning([text.text for text in first], self.name)):
             self._warned = True
             log.warning("%s: %s", self.name, message)
         stream = chain(first, stream)

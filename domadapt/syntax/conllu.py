@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.nouns import PENN, PLURALS, universal
+from domadapt.syntax.nouns import PENN, PLURALS, universal_tag
 from domadapt.syntax.parser import NOUNS, PLURAL, Parse, Text, word_ranges
 from domadapt.utils.pairs import BETWEEN
 
@@ -43,7 +43,7 @@ def conllu(name: str, text: str, parse: Parse) -> str:
         misc = "_" if end == len(text) or text[end].isspace() else "SpaceAfter=No"
         relation = parse.relations[i] if place else "root"
         tag = parse.tags[i]
-        tags = universal(tag) or "_", tag if tag in PENN else "_", "Number=Plur" if tag in PLURALS else "_"
+        tags = universal_tag(tag) or "_", tag if tag in PENN else "_", "Number=Plur" if tag in PLURALS else "_"
         row = (number[i], forms[i], "_", *tags, place, relation or "dep", "_", misc)
         lines.append("\t".join(map(str, row)))
     return "\n".join([*lines, "", ""])

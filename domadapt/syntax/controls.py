@@ -13,7 +13,7 @@ from domadapt.config.compose import make
 from domadapt.config.resolvers import SIDES
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.nouns import PLURALS, universal
+from domadapt.syntax.nouns import PLURALS, universal_tag
 from domadapt.syntax.parser import PLURAL, Parse, Parser, SpacyParser, Text
 
 PREVIOUS = "previous"  # the one relation of a linear tree's arcs
@@ -161,7 +161,7 @@ class TwoParsers:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         for parser, run in groupby(texts, self._parser):
             for parse in parser.parse(run, processes):
-                yield parse._replace(tags=tuple(universal(tag) + PLURAL * (tag in PLURALS) for tag in parse.tags))
+                yield parse._replace(tags=tuple(universal_tag(tag) + PLURAL * (tag in PLURALS) for tag in parse.tags))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         for parser, run in groupby(texts, self._parser):
@@ -189,11 +189,11 @@ def one_parser(config: Mapping[str, Any], side: str = "target") -> dict[str, Any
 def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | None = None) -> Any:
     """The parser of a configuration, or both sides', with a cache in ``folder`` if there is one."""
 
-    def made(side: str) -> Parser:
+    def make_side(side: str) -> Parser:
         parser: Parser = make(one_parser(config, side))
         return parser if folder is None else ParseCache(parser, folder)
 
     if one_parser(config, "source") == one_parser(config, "target"):
-        return made("target")
+        return make_side("target")
     sources = {record.domain for record in domains.source_train} - {domains.target}  # labelled ones stay the target's
-    return TwoParsers(made("source"), made("target"), sources)
+    return TwoParsers(make_side("source"), make_side("target"), sources)

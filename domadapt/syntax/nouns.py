@@ -48,10 +48,10 @@ class NounPhrase(NamedTuple):
     plural: bool  #: whether its last word is one
 
 
-def universal(tag: str) -> str:
+def universal_tag(tag: str) -> str:
     """A tag as a universal one.
 
-    >>> universal("NNS"), universal("NOUN|Plur"), universal("ADJ")
+    >>> universal_tag("NNS"), universal_tag("NOUN|Plur"), universal_tag("ADJ")
     ('NOUN', 'NOUN', 'ADJ')
     """
     return PENN.get(tag) or tag.removesuffix(PLURAL)
@@ -64,7 +64,7 @@ def is_noun(parse: Parse, word: int, text: str) -> bool:
         why = f"the parser gives no part-of-speech tags of {text[:60]!r}, and nouns are known by these"
         fix = "take parser=shipped, a pipeline with a tagger, or a CoNLL-U file with universal tags (UPOS)"
         raise ValueError(f"{why}: {fix}")
-    return universal(tag) in NOUNS and text[parse.words[word][0]].isalnum()
+    return universal_tag(tag) in NOUNS and text[parse.words[word][0]].isalnum()
 
 
 def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
@@ -83,22 +83,24 @@ class Rule(NamedTuple):
     """
 
     path: Path  #: from opinion word to noun; ``^`` marks the way up to a head
-    found: int  #: runs of nouns that it leads to in the source
+    matches: int  #: runs of nouns that it leads to in the source
     right: int  #: those of them that are terms
     example: tuple[str, str]  #: opinion word and term of one of them
 
     @property
     def precision(self) -> float:
         """Share of what it leads to that is a term in the source."""
-        return self.right / self.found
+        return self.right / self.matches
 
     def __str__(self) -> str:
         opinion, term = self.example
-        share = f"{self.right} of {self.found} are terms ({100 * self.precision:.0f} %)"
+        share = f"{self.right} of {self.matches} are terms ({100 * self.precision:.0f} %)"
         return f"{' '.join(self.path)}: {share}, as from {opinion!r} to {term!r}"
 
 
-def linked(text: Text, parse: Parse, opinions: Collection[int], longest: int) -> Iterator[tuple[Words, int, Path]]:
+def linked_nouns(
+    text: Text, parse: Parse, opinions: Collection[int], longest: int
+) -> Iterator[tuple[Words, int, Path]]:
     """Runs of nouns that an opinion word leads to, with that word, which is in no run, and the path."""
     runs = {word: (p.first, p.end) for p in noun_phrases(parse, text.text) for word in range(p.first, p.end)}
     for start, end, path in paths_from(parse, opinions, longest):
@@ -129,7 +131,7 @@ def learn_rules(
     """
     reached: dict[Path, dict[tuple[int, Words], int]] = {}  # by path: text and run, and the opinion word
     for number, (text, parse, judging) in enumerate(zip(texts, parses, opinions, strict=True)):
-        for words, opinion, path in linked(text, parse, judging, longest):
+        for words, opinion, path in linked_nouns(text, parse, judging, longest):
             reached.setdefault(path, {}).setdefault((number, words), opinion)
     gold = {(number, words) for number, text_terms in enumerate(terms) for words in text_terms}
     right = {path: places.keys() & gold for path, places in reached.items()}

@@ -116,7 +116,7 @@ class SpacyParser:
             parse = from_doc(doc)
             parsed.append(parse._replace(words=parse.words + start if words is None else word_ranges(words)))
             if last:
-                yield together(parsed)
+                yield join_parses(parsed)
                 parsed = []
 
     def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
@@ -260,7 +260,7 @@ def from_doc(doc: "Doc") -> Parse:
     return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tags)
 
 
-def together(parses: Sequence[Parse]) -> Parse:
+def join_parses(parses: Sequence[Parse]) -> Parse:
     """One parse of those of a text's parts, whose words are counted on."""
     if len(parses) == 1:
         return parses[0]
@@ -302,7 +302,7 @@ LEAST_ENGLISH = 0.05
 JUDGED, PER_TEXT = 100, 25  # words from which on the share says something; of one text that count, so that none decides
 
 
-def foreign(texts: Iterable[str], parser: str) -> str | None:
+def foreign_warning(texts: Iterable[str], parser: str) -> str | None:
     """What to say of texts that are plainly not English, given to an English pipeline of this name, with the fix."""
     if f"/{ENGLISH}_" not in parser or not (share := not_english(texts)):
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.records import Record, Span, bio_tags
-from domadapt.tasks.rows import Predicted, rows_of, tagged
+from domadapt.tasks.rows import Predicted, rows_of, spans_of_tags
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered
 from domadapt.utils.pairs import are_pairs
 
@@ -173,7 +173,7 @@ class Extraction(Task):
         (Span(start=2, end=14, type='aspect'), 0.7)
         """
         spans = []
-        for first, last, kind in tagged(tags, np.arange(len(tags)) == 0):
+        for first, last, kind in spans_of_tags(tags, np.arange(len(tags)) == 0):
             confidence = sum(sure[first : last + 1]) / (last + 1 - first)
             spans.append(Span(int(words[first, 0]), int(words[last, 1]), self.types[kind], confidence))
         return tuple(spans)

@@ -70,12 +70,12 @@ def joined(parts: Sequence[Predicted], classes: int) -> Predicted:
     return Predicted(**arrays, o_class=parts[0].o_class)
 
 
-def tagged(tags: IntArray, begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+def spans_of_tags(tags: IntArray, begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     """Spans as (first word, last word, type) of BIO tags: 0 is O, 1 + 2 k a B and 2 + 2 k an I of type k.
 
     An I without its B begins one. Tags are of all texts in a row; ``begins`` says where a word can't go on with a span.
 
-    >>> tagged(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
+    >>> spans_of_tags(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
     [(1, 2, 0), (3, 3, 1), (4, 4, 1)]
     """
     spans: list[tuple[int, int, int]] = []

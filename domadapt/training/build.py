@@ -28,7 +28,7 @@ from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled, make_parser
-from domadapt.syntax.parser import Parser, foreign, not_english
+from domadapt.syntax.parser import Parser, foreign_warning, not_english
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
@@ -182,7 +182,7 @@ def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:
 
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
     """Refuse what reads trees of target text which an English pipeline would make of another language."""
-    if readers and (message := foreign((text.text for text in domains.unlabelled.texts[:READ]), parser)):
+    if readers and (message := foreign_warning((text.text for text in domains.unlabelled.texts[:READ]), parser)):
         fix = "or leave it out: backbone=multilingual adaptation=self_training"
         raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; {fix}")
 

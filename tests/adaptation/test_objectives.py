@@ -20,7 +20,7 @@ from domadapt.inference import model as saved
 from domadapt.inference.description import labels_read
 from domadapt.inference.export import export
 from domadapt.methods.adaptation.averaging import Averaging
-from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged, labelled
+from domadapt.methods.adaptation.external_labels import ExternalLabels, average_answers, read_labelled
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
@@ -242,7 +242,7 @@ def test_files_are_averaged_as_a_loop_over_words_has_it(seed: int, files: int) -
     generator = torch.Generator().manual_seed(seed)
     network = torch.rand(5, 3, generator=generator).softmax(-1)
     answers, sure = torch.randint(-1, 3, (files, 5), generator=generator), torch.rand(files, 5, generator=generator)
-    for i, row in enumerate(averaged(network, answers, sure).tolist()):
+    for i, row in enumerate(average_answers(network, answers, sure).tolist()):
         total, said = network[i].tolist(), 1
         for f in range(files):
             if (k := int(answers[f, i])) >= 0:
@@ -284,7 +284,7 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(
     first, mended = json.dumps(lines[0]), []
     for change in ({}, {"text": f" {texts[0]}"}, {"spans": []}):
         other.write_text(f"{first}\n\n{json.dumps(lines[0] | change)}\n" + '{"text": "Not yet."}')
-        mended.append(labelled(str(other), "laptop", texts, session.task)[1])
+        mended.append(read_labelled(str(other), "laptop", texts, session.task)[1])
     twice = "different labels of one text, the last counts; first on lines 1 and 3"
     assert [warnings[twice] for warnings in mended] == [0, 0, 1]
     assert [warnings["text without labels, left out"] for warnings in mended] == [1, 1, 1]

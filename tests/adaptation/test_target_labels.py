@@ -64,7 +64,7 @@ def test_labels_that_collapse_are_not_learnt(logits: list[float], rate: str, cap
     session.encoder = Fixed(session.encoder, logits)
     with caplog.at_level(logging.WARNING):
         method.after_epoch(0)
-    assert method.refused == 1 and not method.labels
+    assert method.refusals == 1 and not method.labels
     assert f"after epoch 1, {rate} of the target's words are labelled as something" in caplog.text
     assert method.losses(tiny_step(session)) == {} and method.memory() == {"refused": 1}
 
@@ -79,7 +79,7 @@ def test_a_lost_class_is_noticed_and_a_rare_one_is_not(tmp_path: Path, of: int, 
     session.encoder = Fixed(session.encoder, [0.0, 9.0])
     session.readings.forget()
     method.after_epoch(1)
-    assert method.refused == refused and bool(method.labels) != bool(refused)
+    assert method.refusals == refused and bool(method.labels) != bool(refused)
     assert ("hardly any of the target's texts are labelled 'negative'" in caplog.text) == bool(refused)
 
 
@@ -99,7 +99,7 @@ def test_its_labels_are_learnt_and_remembered() -> None:
     assert all(torch.equal(again.labels[number], rows) for number, rows in before.items())
     assert torch.equal(again.counts, method.counts)
     again.recall({"refused": 2})
-    assert again.refused == 2 and not again.labels
+    assert again.refusals == 2 and not again.labels
 
 
 @pytest.mark.parametrize(("start", "epochs", "labelled"), [(0.6, 5, [2, 3]), (0.6, 3, [1]), (0, 3, [0, 1]), (1, 3, [])])
@@ -136,7 +136,7 @@ def test_a_bag_of_words_is_one_more_teacher_of_whole_texts(tmp_path: Path, monke
     own = {number: text.rows for number, text in session.readings.now().items()}
     method.average = True
     monkeypatch.setattr(TargetReadings, "source_only", lambda _: {n: ReadText([0], rows) for n, rows in own.items()})
-    monkeypatch.setattr(method, "collapsed", lambda *_: "")
+    monkeypatch.setattr(method, "collapse_reason", lambda *_: "")
     method.after_epoch(1)
     source = [(example.text, example.label) for example in session.source]
     texts = [example.text for example in session.target]
@@ -237,7 +237,7 @@ def test_a_target_without_texts_is_not_learnt_from() -> None:
     session = setting_with(method)
     session.target = []
     method.after_epoch(0)
-    assert not method.labels and not method.refused
+    assert not method.labels and not method.refusals
 
 
 @pytest.mark.parametrize("judged", [0, 1])

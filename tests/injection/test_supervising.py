@@ -39,7 +39,7 @@ def test_agreement_against_a_loop() -> None:
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
 def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> None:
     torch.manual_seed(0)
-    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, relations={"obj": 1}, hides=True)
+    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, relations={"obj": 1}, masking=True)
     edges, kinds = torch.tensor([[0, 1, 0, 1, 2], [1, 0, 0, 1, 2]]), torch.tensor([0, 2, 4, 4, 4])
     words, masked = torch.randn(3, 6), torch.tensor([True, False, False])
     before = network(words, edges, kinds, masked)

@@ -73,7 +73,7 @@ class WordBias(Method):
     def transform(self, output: Output, batch: Batch) -> Output:
         logits, read = output.logits.clone(), batch.node_first_piece >= 0
         flat = logits.view(-1, logits.shape[-1])
-        flat[batch.node_first_piece[read], 1] += self.own(batch, "shift")[read].to(flat.dtype)
+        flat[batch.node_first_piece[read], 1] += self.own_tensor(batch, "shift")[read].to(flat.dtype)
         return replace(output, logits=logits)
 
 

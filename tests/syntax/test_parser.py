@@ -17,7 +17,15 @@ from domadapt.inference.description import read_description
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
 from domadapt.syntax.controls import TwoParsers, make_parser
-from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipeline, parse_warning, warn_of_parses
+from domadapt.syntax.parser import (
+    Parse,
+    SpacyParser,
+    Text,
+    foreign_warning,
+    load_pipeline,
+    parse_warning,
+    warn_of_parses,
+)
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
 from tests.parsers import MadeParser
@@ -296,10 +304,11 @@ def test_labelled_target_text_is_parsed_as_the_target(spanish: Path) -> None:
 )
 def test_another_language_is_told_from_english(text: str) -> None:
     name = SpacyParser().name
-    assert "parser.target=NAME" in (foreign([text] * 20, name) or "")
-    assert foreign([text], name) is None  # too few words to say
-    assert foreign([text] * 20, name.replace("/en_", "/da_")) is None
-    assert foreign([text, "The food was good and they have the best view of the city."] * 20, name) is None  # a mix
+    assert "parser.target=NAME" in (foreign_warning([text] * 20, name) or "")
+    assert foreign_warning([text], name) is None  # too few words to say
+    assert foreign_warning([text] * 20, name.replace("/en_", "/da_")) is None
+    mix = [text, "The food was good and they have the best view of the city."]
+    assert foreign_warning(mix * 20, name) is None
 
 
 def test_the_cache_warns_once_whether_it_parses_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from domadapt.syntax import trees
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
-from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked, noun_phrases, universal
+from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked_nouns, noun_phrases, universal_tag
 from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
 from tests.parsers import MadeParser, word_ranges
 from tests.support import EVERY_INJECTION, built, tiny_encoder, view_of
@@ -194,7 +194,7 @@ def test_a_pipeline_of_another_language_gives_universal_tags() -> None:
 def test_the_shipped_parsers_tags_are_all_known() -> None:
     assert {*load_pipeline(SHIPPED).get_pipe("tagger").labels} <= PENN.keys()
     [parse] = SpacyParser().parse(unlabelled(["The battery packs of my phone are new."]))
-    assert " ".join(map(universal, parse.tags)) == "DET NOUN NOUN ADP PRON NOUN VERB ADJ PUNCT"
+    assert " ".join(map(universal_tag, parse.tags)) == "DET NOUN NOUN ADP PRON NOUN VERB ADJ PUNCT"
 
 
 def test_a_parser_without_tags_is_refused_in_words(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ MODIFIER = parsed("A/DT/2/det", "great/JJ/2/amod", "screen/NN/3/obj", "helps/VBZ
 
 
 def test_a_rule_leads_to_the_whole_run_of_nouns() -> None:
-    assert {(words, way) for words, _, way in linked(*SUBJECT, {4}, 1)} == {((1, 3), ("nsubj",))}
-    assert ((1, 3), 4, ("nsubj", "compound")) in linked(*SUBJECT, {4}, 2)
-    assert {way for _, _, way in linked(*MODIFIER, {1}, 3)} == {("^amod",), ("^amod", "^obj", "obl")}
-    assert not [*linked(*SUBJECT, {2}, 3)]  # the run has the opinion word in it
+    assert {(words, way) for words, _, way in linked_nouns(*SUBJECT, {4}, 1)} == {((1, 3), ("nsubj",))}
+    assert ((1, 3), 4, ("nsubj", "compound")) in linked_nouns(*SUBJECT, {4}, 2)
+    assert {way for _, _, way in linked_nouns(*MODIFIER, {1}, 3)} == {("^amod",), ("^amod", "^obj", "obl")}
+    assert not [*linked_nouns(*SUBJECT, {2}, 3)]  # the run has the opinion word in it
 
 
 def test_rules_are_taken_by_what_they_add_and_no_more_than_raise_the_score() -> None:
@@ -226,7 +226,7 @@ def test_rules_are_taken_by_what_they_add_and_no_more_than_raise_the_score() -> 
     opinions, terms = [{4}, {1}, {1}], [{(1, 3)}, {(2, 3)}, {(2, 3)}]
     rules = learn_rules(texts, parses, opinions, terms, 10, 3)
     assert [rule.path for rule in rules] == [("^amod",), ("nsubj",)]
-    assert [(rule.found, rule.right) for rule in rules] == [(2, 2), (1, 1)]
+    assert [(rule.matches, rule.right) for rule in rules] == [(2, 2), (1, 1)]
     assert str(rules[1]) == "nsubj: 1 of 1 are terms (100 %), as from 'great' to 'battery life'"
     assert [rule.path for rule in learn_rules(texts, parses, opinions, terms, 1, 3)] == [("^amod",)]
     again = learn_rules(texts[::-1], parses[::-1], opinions[::-1], terms[::-1], 10, 3)

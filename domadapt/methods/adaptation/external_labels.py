@@ -55,14 +55,16 @@ class ExternalLabels(Method):
         self.paths = [path] if isinstance(path, str) else [str(file) for file in path]
         self.batch_size, self.bootstrap = batch_size, bootstrap
         self.examples: list[Example] = []  #: that a file labels
-        self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
-        self.given = NOTHING, NOTHING  #: (files, rows) class ids, and confidences
+        self.soft_labels: list[
+            Tensor
+        ] = []  #: of each, (rows, classes) log-probabilities, of words with a piece or its own
+        self.file_answers = NOTHING, NOTHING  #: (files, rows) class ids, and confidences
 
     def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse what :meth:`prepare` could not use, and tell what is odd in the files."""
         texts = {text.text.strip() for text in domains.unlabelled.texts}
         for path in self.paths:
-            _warn(path, labelled(path, domains.target, texts, task)[1])
+            _warn(path, read_labelled(path, domains.target, texts, task)[1])
 
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""
@@ -74,14 +76,14 @@ class ExternalLabels(Method):
         network = session.readings.source_only(self.examples)
         rows = [network[number] for number in numbers]
 
-        def said(labels: dict[int, Tensor], number: int) -> Tensor:
+        def file_rows(labels: dict[int, Tensor], number: int) -> Tensor:
             words = network[number].words
             return labels[number][:, words] if number in labels else NOTHING.expand(2, len(words))
 
-        given = torch.stack([torch.cat([said(labels, number) for number in numbers], dim=1) for labels in files])
+        given = torch.stack([torch.cat([file_rows(labels, number) for number in numbers], dim=1) for labels in files])
         answers, sure = given[:, 0].long(), given[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
-        self.given, self.soft = (answers, sure), [text.rows for text in rows]
+        self.file_answers, self.soft_labels = (answers, sure), [text.rows for text in rows]
         self._teach(probabilities)
         result: dict[str, Any] = {"external_labels/texts": len(numbers)}
         for path, answer in zip(self.paths, answers, strict=True):
@@ -90,13 +92,13 @@ class ExternalLabels(Method):
             share = float(agree.mean()) if len(agree) else 0.0
             result[f"external_labels/{path.rpartition('/')[2]}"] = round(share, 3)
             log.info("external_labels: %s: the network agrees with %.0f %% of its labels", path, 100 * share)
-        result["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
+        result["external_labels/disputed"] = self._disagreements(probabilities.argmax(-1), answers[0], rows)
         return result
 
     def _teach(self, probabilities: Tensor) -> None:
         """Soft labels by the files and a network's (rows, classes) probabilities."""
-        soft = averaged(probabilities, *self.given).clamp(min=1e-9).log()
-        self.soft = list(soft.split([len(rows) for rows in self.soft]))
+        soft = average_answers(probabilities, *self.file_answers).clamp(min=1e-9).log()
+        self.soft_labels = list(soft.split([len(rows) for rows in self.soft_labels]))
 
     def after_epoch(self, epoch: int) -> None:
         """The network takes the source-only one's place."""
@@ -105,18 +107,18 @@ class ExternalLabels(Method):
             self._teach(torch.cat([text.rows for text in texts]).float().exp())
 
     def memory(self) -> dict[str, Any]:
-        return {"soft": torch.cat(self.soft)} if self.soft else {}
+        return {"soft": torch.cat(self.soft_labels)} if self.soft_labels else {}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        if self.soft:
-            self.soft = list(memory["soft"].split([len(rows) for rows in self.soft]))
+        if self.soft_labels:
+            self.soft_labels = list(memory["soft"].split([len(rows) for rows in self.soft_labels]))
 
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
         session = self.session
-        known, warnings = labelled(path, session.domains.target, by_text, session.task)[0], Counter[str]()
+        known, warnings = read_labelled(path, session.domains.target, by_text, session.task)[0], Counter[str]()
         examples = [by_text[record.text.strip()] for record in known]
-        placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
+        placed = [shift_spans(record, example.text) for record, example in zip(known, examples, strict=True)]
         targets = session.task.targets(placed, [example.words for example in examples], warnings)
         _warn(path, warnings)
         spans = session.task.kind == "token"
@@ -125,7 +127,7 @@ class ExternalLabels(Method):
         stacked = [torch.stack([torch.as_tensor(ids).view(-1), how]) for ids, how in zip(classes, sure, strict=True)]
         return {example.index: rows for example, rows in zip(examples, stacked, strict=True)}
 
-    def _disputed(self, network: Tensor, file: Tensor, rows: Sequence[Any]) -> list[str]:
+    def _disagreements(self, network: Tensor, file: Tensor, rows: Sequence[Any]) -> list[str]:
         """What the first file and the network call differently, most frequent first."""
         labels, counted, place = self.session.task.labels, Counter[str](), 0
         for example, text in zip(self.examples, rows, strict=True):
@@ -145,11 +147,11 @@ class ExternalLabels(Method):
         session = self.session
         view = View(session.collator([self.examples[i] for i in chosen]).to(session.device), session)
         logits = logits_of(view)
-        wanted = (torch.cat([self.soft[i] for i in chosen]).to(logits.device) / TEMPERATURE).softmax(-1)
+        wanted = (torch.cat([self.soft_labels[i] for i in chosen]).to(logits.device) / TEMPERATURE).softmax(-1)
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}
 
 
-def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], Counter[str]]:
+def read_labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], Counter[str]]:
     """A file's labelled records of texts that are among the target's, and what was mended or is to be told."""
     corpus = read(path, domain=domain)
     annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
@@ -183,13 +185,13 @@ def _warn(path: str, warnings: Counter[str]) -> None:
 def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:
     """Records that label a text differently from the first one with it, each behind that one."""
     first = dict[str, Record]()
-    pairs = [(first.setdefault(r.text, r), r) for r in (moved(record, record.text.strip()) for record in records)]
+    pairs = [(first.setdefault(r.text, r), r) for r in (shift_spans(record, record.text.strip()) for record in records)]
     if kind == "token":
         return [(one, other) for one, other in pairs if set(one.spans or ()) != set(other.spans or ())]
     return [(one, other) for one, other in pairs if one.label != other.label]
 
 
-def moved(record: Record, text: str) -> Record:
+def shift_spans(record: Record, text: str) -> Record:
     """A record whose spans are those of a text that differs from its own in spaces around it."""
     by = text.find(record.text.strip()) - record.text.find(record.text.strip())
     spans = record.spans and tuple(replace(span, start=span.start + by, end=span.end + by) for span in record.spans)
@@ -211,16 +213,16 @@ def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor
     ])  # fmt: skip
 
 
-def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor) -> Tensor:
+def average_answers(probabilities: Tensor, answers: Tensor, confidences: Tensor) -> Tensor:
     """Mean of the network's (rows, classes) probabilities and what files say.
 
     ``answers``: (files, rows) class ids, -1 for nothing; ``sure``: their confidences, for the rest the network decides.
 
     >>> network, answers = torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])
-    >>> averaged(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()
+    >>> average_answers(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()
     [[0.6333333253860474, 0.36666667461395264], [0.4000000059604645, 0.6000000238418579]]
     """
     given = (answers >= 0).unsqueeze(-1)
     labels = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float()
-    votes = torch.lerp(probabilities.expand_as(labels), labels, sure.unsqueeze(-1)) * given
+    votes = torch.lerp(probabilities.expand_as(labels), labels, confidences.unsqueeze(-1)) * given
     return (probabilities + votes.sum(0)) / (1 + given.sum(0))

@@ -73,15 +73,15 @@ class Guidelines(Method):
     ) -> None:
         super().__init__()
         self.terms_need_opinion = terms_need_opinion
-        self.limits = with_degree if degree_words_in_opinion else without_degree
+        self.degree_rule = with_degree if degree_words_in_opinion else without_degree
         english = ENGLISH.split(",") if degree_words == "english" else degree_words
-        self.given = {"terms": terms, "not_terms": not_terms, "degree_words": english}
-        self.words = {n: words_of(n, None if isinstance(given, str) else given) for n, given in self.given.items()}
+        self.word_lists = {"terms": terms, "not_terms": not_terms, "degree_words": english}
+        self.words = {n: words_of(n, None if isinstance(given, str) else given) for n, given in self.word_lists.items()}
         self.terms: list[int] = []  # tags
 
     def refuse(self, domains: Domains | None = None, task: Task | None = None) -> None:
         """Read files, and refuse what is wrong with them; a saved model has their words and reads none."""
-        for name, given in self.given.items():
+        for name, given in self.word_lists.items():
             if isinstance(given, str) and not Path(given).is_file():
                 raise ValueError(f"guidelines.{name}={given}: no such file; give one, or a list of words")
             self.words[name] = words_of(name, given)
@@ -91,10 +91,10 @@ class Guidelines(Method):
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
         self.refuse()
-        self.state(self.session.task.labels, term_kinds(self.session))
+        self.set_terms(self.session.task.labels, term_kinds(self.session))
         return {f"guidelines/{name}": sorted(words)[:50] for name, words in self.words.items()}
 
-    def state(self, labels: Sequence[str], kinds: Collection[str]) -> None:
+    def set_terms(self, labels: Sequence[str], kinds: Collection[str]) -> None:
         """Say which span types are terms; refuse what these make no sense of."""
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
         asks = "terms_need_opinion=true" if self.terms_need_opinion else self.words["degree_words"] and "degree_words"
@@ -107,9 +107,9 @@ class Guidelines(Method):
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """By list of words: (nodes,) True for words that are in one of its phrases."""
-        texts = [[spelled(e.word(place)) for place in range(len(e.words))] for e in examples]
-        known = {name: frozenset(map(spelled, phrases)) for name, phrases in self.words.items()}
-        inside = {name: [hit for words in texts for hit in parts_of(words, phrases)] for name, phrases in known.items()}
+        texts = [[normalise(e.word(place)) for place in range(len(e.words))] for e in examples]
+        known = {name: frozenset(map(normalise, phrases)) for name, phrases in self.words.items()}
+        inside = {n: [hit for words in texts for hit in words_in_phrases(words, known[n])] for n in known}
         return {name: torch.tensor(places, dtype=torch.bool) for name, places in inside.items()}
 
     def transform(self, output: Output, batch: Batch) -> Output:
@@ -118,14 +118,14 @@ class Guidelines(Method):
             return output
         read = batch.node_first_piece >= 0
 
-        def without(logits: Tensor) -> Tensor:
+        def apply_guidelines(logits: Tensor) -> Tensor:
             texts = batch.node_places()[0][read]
-            always, never = (self.own(batch, name)[read] for name in ("terms", "not_terms"))
+            always, never = (self.own_tensor(batch, name)[read] for name in ("terms", "not_terms"))
             if always.any() or never.any():
                 logits = with_terms(logits, always, never, self.terms)
             if self.words["degree_words"]:
-                opens = self.own(batch, "degree_words")[read][:-1] & (texts[:-1] == texts[1:])
-                logits = self.limits(logits, opens.nonzero().flatten().tolist(), self.terms)
+                opens = self.own_tensor(batch, "degree_words")[read][:-1] & (texts[:-1] == texts[1:])
+                logits = self.degree_rule(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
                 opinion = (tags > 0) & ~torch.isin(tags, torch.tensor(self.terms, device=tags.device))
@@ -133,7 +133,7 @@ class Guidelines(Method):
                 logits = with_terms(logits, torch.zeros_like(judged), ~judged, self.terms)
             return logits
 
-        return with_word_logits(output, batch, without)
+        return with_word_logits(output, batch, apply_guidelines)
 
     def memory(self) -> dict[str, Any]:
         return {"terms": self.terms, "words": {name: sorted(words) for name, words in self.words.items()}}
@@ -143,15 +143,15 @@ class Guidelines(Method):
         self.words = {name: frozenset(map(str, memory["words"][name])) for name in self.words}
 
 
-def spelled(text: str) -> str:
+def normalise(text: str) -> str:
     """Without what makes no other word: case, whitespace, the kind of apostrophe, how accents are coded."""
     return "".join(normalize("NFKC", text.translate(APOSTROPHES)).casefold().split())
 
 
-def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
-    """Which words are in one of these phrases, into whatever words a parser has cut these; both as ``spelled``.
+def words_in_phrases(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
+    """Which words are in one of these phrases, into whatever words a parser has cut these; both normalised.
 
-    >>> parts_of(["wi", "-", "fi", "too", "wi"], {"wi-fi", "too"})
+    >>> words_in_phrases(["wi", "-", "fi", "too", "wi"], {"wi-fi", "too"})
     [True, True, True, True, False]
     """
     longest, result = max(map(len, phrases), default=0), [False] * len(words)

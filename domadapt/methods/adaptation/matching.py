@@ -29,12 +29,12 @@ class Matching(Method):
         token = session.task.kind == "token"
         if self.level == "word" and not token:
             raise ValueError(f"{self.loss}.level=word: here texts are classified; expected sentence, or null")
-        self.at = self.level or ("word" if token else "sentence")
+        self.used_level = self.level or ("word" if token else "sentence")
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None:
             return {}
-        states = states_of(step.source, self.at), states_of(step.target, self.at)
+        states = states_of(step.source, self.used_level), states_of(step.target, self.used_level)
         return {self.loss: step.source.weight * step.target.weight * self.distance(*states)}
 
 
@@ -153,7 +153,7 @@ class DomainAdversary(Matching):
         strength = ramp(step.progress, self.steepness)
         sides = []
         for domain, view in enumerate(step.views):
-            logits = self.discriminator(reverse(states_of(view, self.at), strength)).float()
+            logits = self.discriminator(reverse(states_of(view, self.used_level), strength)).float()
             total = F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, domain), reduction="sum")
             sides.append(view.weight * total / max(1, len(logits)))
         return {"dann": torch.stack(sides).mean()}

@@ -38,7 +38,7 @@ from torch import Tensor
 from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
-from domadapt.methods.units import logits_of, rows_of
+from domadapt.methods.units import logits_of, rows_by_key
 from domadapt.utils.text import listed
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class SelfTraining(Method):
         self.reads = frozenset({"target", *(["source_only"] if average else [])})
         self.labels: dict[int, Tensor] = {}  # by number of the text: (rows, classes) log-probabilities
         self.counts = torch.ones(0)  # (classes,) what a label of each counts for
-        self.refused = 0
+        self.refusals = 0
 
     def attach(self, session: Session) -> None:
         super().attach(session)
@@ -92,20 +92,20 @@ class SelfTraining(Method):
             others = self.session.readings.source_only()
             labels = {number: mean(rows, others[number].rows) for number, rows in labels.items()}
         if self.bag_of_words and not self.token and not self.session.task.pairs:
-            labels = self.with_words(labels)
+            labels = self.add_bag_of_words(labels)
         classes = torch.cat([*labels.values()]).argmax(-1)
         count = len(self.session.task.labels)
         shares = classes.bincount(minlength=count) / len(classes)
         wanted = source_shares(self.session)
-        if collapsed := self.collapsed(shares, wanted):
-            self.refused += 1
+        if collapsed := self.collapse_reason(shares, wanted):
+            self.refusals += 1
             self.labels = {}
             log.warning("self_training: after epoch %d, %s: the labels are not learnt from", epoch + 1, collapsed)
             return
         self.counts = torch.ones(count) if self.token else (wanted / shares.clamp(min=1e-8)).clamp(max=FACTOR)
         self.labels = labels
 
-    def with_words(self, labels: dict[int, Tensor]) -> dict[int, Tensor]:
+    def add_bag_of_words(self, labels: dict[int, Tensor]) -> dict[int, Tensor]:
         """The mean of (1, classes) log-probabilities of texts and a bag of words', which counts as one teacher."""
         texts = {example.index: example.text for example in self.session.target}
         source = [(example.text, example.label) for example in self.session.source if example.label is not None]
@@ -115,7 +115,7 @@ class SelfTraining(Method):
         mixed = torch.log((teachers * rows.exp() + torch.from_numpy(words).to(rows)) / (teachers + 1))
         return dict(zip(labels, mixed.split(1), strict=True))
 
-    def collapsed(self, shares: Tensor, wanted: Tensor) -> str:
+    def collapse_reason(self, shares: Tensor, wanted: Tensor) -> str:
         """What is wrong with labels of these (classes,) shares, where the source has the wanted ones; or empty."""
         if self.token:
             given, expected = float(1 - shares[0]), float(1 - wanted[0])
@@ -133,12 +133,12 @@ class SelfTraining(Method):
         if not self.labels:
             return {}
         counts = [int((e.alignment.word_first_pieces() >= 0).sum()) if self.token else 1 for e in examples]
-        return {"labels": rows_of(self.labels, (e.index for e in examples), counts, len(self.session.task.labels))}
+        return {"labels": rows_by_key(self.labels, (e.index for e in examples), counts, len(self.session.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None or not self.labels:
             return {}
-        labels, logits = self.own(step.target.batch, "labels"), logits_of(step.target)
+        labels, logits = self.own_tensor(step.target.batch, "labels"), logits_of(step.target)
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
         counts = self.counts.to(logits.device)
         loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.confidence, counts)
@@ -146,9 +146,9 @@ class SelfTraining(Method):
 
     def memory(self) -> dict[str, Any]:
         if not self.labels:
-            return {"refused": self.refused}
+            return {"refused": self.refusals}
         return {
-            "refused": self.refused,
+            "refused": self.refusals,
             "counts": self.counts,
             "numbers": torch.tensor([*self.labels]),
             "lengths": torch.tensor([len(rows) for rows in self.labels.values()]),
@@ -156,7 +156,7 @@ class SelfTraining(Method):
         }
 
     def recall(self, memory: dict[str, Any]) -> None:
-        self.refused, self.labels = int(memory["refused"]), {}
+        self.refusals, self.labels = int(memory["refused"]), {}
         if "rows" in memory:
             rows = memory["rows"].split(memory["lengths"].tolist())
             self.labels = dict(zip(memory["numbers"].tolist(), rows, strict=True))

@@ -37,7 +37,7 @@ from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
-from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
+from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal_tag
 from domadapt.syntax.parser import Parse, Text
 from domadapt.utils.pairs import parts
 
@@ -110,14 +110,15 @@ class TermSubstitution(Method):
         self.kinds = term_kinds(session)
         source = len(session.domains.source_records)  # labelled target records that have joined stand behind
         told_apart = len(self.kinds) > 1 and type_agreement(records[:source], self.kinds) >= TELLS
-        nothing = told_apart and not names(records[:source], parses[:source], self.kinds)
+        nothing = told_apart and not are_names(records[:source], parses[:source], self.kinds)
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
             self.kinds = frozenset()
-        self.uses = phrases(texts, session.corpora.parses("target"))
+        target_parses = session.corpora.parses("target")
+        self.uses = phrases(texts, target_parses)
         self.phrases = list(self.uses)
-        self.spelled = [spelling(self.uses[phrase], texts, session.corpora.parses("target")) for phrase in self.phrases]
+        self.spellings = [spelling(self.uses[phrase], texts, target_parses) for phrase in self.phrases]
         telling = telling_nouns(records[:source], parses[:source])
         pairs = zip(records, parses, strict=True)
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in pairs}
@@ -161,7 +162,7 @@ class TermSubstitution(Method):
                 drawn = None
             alike[noun] = drawn
             if drawn is not None:
-                phrase = self.spelled[drawn]
+                phrase = self.spellings[drawn]
                 capital = place.start == 0 and record.text[0].isupper()
                 edits.append(Edit(place.start, place.end, phrase[0].upper() + phrase[1:] if capital else phrase))
         return edited(record, edits) if edits else record
@@ -208,11 +209,11 @@ def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> dict[Phrase, list
     for number, (text, parse) in enumerate(zip(texts, parses, strict=True)):
         for phrase in noun_phrases(parse, text.text):
             use = Use(number, phrase.first, phrase.end)
-            uses.setdefault(Phrase(written(use, texts, parses).lower(), phrase.plural), []).append(use)
+            uses.setdefault(Phrase(use_text(use, texts, parses).lower(), phrase.plural), []).append(use)
     return uses
 
 
-def written(use: Use, texts: Sequence[Text], parses: Sequence[Parse]) -> str:
+def use_text(use: Use, texts: Sequence[Text], parses: Sequence[Parse]) -> str:
     """A phrase as it stands there, its words apart by spaces."""
     text, words = texts[use.text].text, parses[use.text].words[use.first : use.end].tolist()
     return " ".join(text[start:end] for start, end in words)
@@ -220,8 +221,8 @@ def written(use: Use, texts: Sequence[Text], parses: Sequence[Parse]) -> str:
 
 def spelling(uses: Sequence[Use], texts: Sequence[Text], parses: Sequence[Parse]) -> str:
     """How a phrase is mostly written where it does not open a text; in lower case if it always does."""
-    inside = Counter(written(use, texts, parses) for use in uses if use.first)
-    return max(inside, key=lambda form: (inside[form], form)) if inside else written(uses[0], texts, parses).lower()
+    inside = Counter(use_text(use, texts, parses) for use in uses if use.first)
+    return max(inside, key=lambda form: (inside[form], form)) if inside else use_text(uses[0], texts, parses).lower()
 
 
 def term_probabilities(
@@ -279,14 +280,14 @@ def type_agreement(records: Sequence[Record], kinds: Collection[str]) -> float:
     return max(0.0, (sum(map(same, met)) / every.total() - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
-def names(records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str]) -> bool:
+def are_names(records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str]) -> bool:
     """Whether spans of these types mostly end in a proper noun."""
     proper = met = 0
     for record, parse in zip(records, parses, strict=True):
         ends = {int(end): word for word, (_, end) in enumerate(parse.words)}
         places = [ends[span.end] for span in record.spans or () if span.type in kinds and span.end in ends]
         met += len(places)
-        proper += sum(universal(parse.tags[word]) == "PROPN" for word in places)
+        proper += sum(universal_tag(parse.tags[word]) == "PROPN" for word in places)
     return proper > met / 2
 
 
@@ -317,16 +318,16 @@ def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozen
     ends = {int(end): word for word, end in enumerate(parse.words[:, 1])}
     spans = record.spans or ()
 
-    def overlapped(start: int, end: int, but: Any = None) -> bool:
-        return any(s is not but and s.start < end and start < s.end for s in spans)
+    def overlaps_span(start: int, end: int, ignored: Any = None) -> bool:
+        return any(s is not ignored and s.start < end and start < s.end for s in spans)
 
     slots = [
         Place(s.start, s.end, parse.tags[ends[s.end]] in PLURALS, True)
         for s in spans
-        if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s.start, s.end, s)
+        if s.type in kinds and s.start in starts and s.end in ends and not overlaps_span(s.start, s.end, s)
     ]
     for word, (start, end) in enumerate(parse.words.tolist()):
         noun = is_noun(parse, word, record.text) and record.text[start:end].lower() not in telling
-        if noun and not overlapped(start, end):
+        if noun and not overlaps_span(start, end):
             slots.append(Place(start, end, parse.tags[word] in PLURALS, False))
     return slots

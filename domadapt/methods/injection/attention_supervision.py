@@ -117,11 +117,11 @@ class AttentionSupervision(Method):
         every = [*product(*map(range, encoder.attention_shape))]
         with encoder.keeping_scores(every):
             for batch, output in session.outputs(sampled(session.source, MEASURED, 0), BATCH, "heads", alone=True):
-                kinds, *places = self.own(batch, "links")
+                kinds, *places = self.own_tensor(batch, "links")
                 for layer, head in every:
                     mass = output.scores[layer, head].softmax(-1)[tuple(places)]
                     total[:, layer, head].index_add_(0, kinds.cpu(), mass.cpu().double())
-                looking = self.own(batch, "links")[:3].unique(dim=1)[0].cpu()
+                looking = self.own_tensor(batch, "links")[:3].unique(dim=1)[0].cpu()
                 count += torch.bincount(looking, minlength=len(count))
         return torch.where(count[:, None, None] > 0, total / count.clamp(min=1)[:, None, None], -1.0)
 
@@ -145,7 +145,7 @@ class AttentionSupervision(Method):
         return {"links": torch.from_numpy(np.concatenate(links).T)}
 
     def side_losses(self, view: View) -> dict[str, Tensor]:
-        links, losses = self.own(view.batch, "links"), []
+        links, losses = self.own_tensor(view.batch, "links"), []
         for row in self.heads:
             of_kind = links[0] == self.kinds.index((row["relation"], row["direction"]))
             losses.append(mass_loss(view.encoded.scores[row["layer"], row["head"]], links[1:, of_kind]))

@@ -46,18 +46,18 @@ class GraphNetwork(nn.Module):
     - ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each of
       :func:`domadapt.syntax.trees.edge_groups`, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`.
 
-    Of encoder's states of width ``inputs``. Where it ``hides`` some nodes' inputs, a learned vector stands for them.
+    Of encoder's states of width ``inputs``. With ``masking``, of some nodes' inputs, a learned vector stands for them.
     """
 
     def __init__(
-        self, convolution: str, inputs: int, width: int, depth: int, relations: Mapping[str, int], hides: bool = False
+        self, convolution: str, inputs: int, width: int, depth: int, relations: Mapping[str, int], masking: bool = False
     ) -> None:
         super().__init__()
         from torch_geometric.nn import GATv2Conv, GCNConv, RGCNConv
 
         groups = edge_groups(relations)
 
-        def made() -> Any:  # the collator's edges hold every self loop already
+        def make_convolution() -> Any:  # the collator's edges hold every self loop already
             if convolution == "gatv2":
                 return GATv2Conv(width, width // HEADS, heads=HEADS, edge_dim=width, add_self_loops=False)
             if convolution == "gcn":
@@ -66,11 +66,11 @@ class GraphNetwork(nn.Module):
 
         self.convolution = convolution
         self.enter = nn.Linear(inputs, width)
-        self.mask = nn.Parameter(torch.zeros(width)) if hides else None
+        self.mask = nn.Parameter(torch.zeros(width)) if masking else None
         self.edge = nn.Embedding(len(groups), width) if convolution == "gatv2" else None
         self.groups: Tensor
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
-        self.layers = nn.ModuleList(made() for _ in range(depth))
+        self.layers = nn.ModuleList(make_convolution() for _ in range(depth))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
 
     def forward(self, words: Tensor, edge_index: Tensor, edge_type: Tensor, masked: Tensor | None = None) -> Tensor:
@@ -129,7 +129,7 @@ class GraphSupervision(Method):
     def attach(self, session: Session) -> None:
         super().attach(session)
         encoder, names = session.encoder, session.relations
-        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, names, hides=True)
+        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, names, masking=True)
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)
         self.governor = nn.Linear(encoder.width, self.width)

@@ -70,7 +70,7 @@ class OpinionPaths(Method):
         self.numbers = {path: number for number, path in enumerate(paths, start=1)}
         return {f"{self.name}/opinions": len(self.opinions), f"{self.name}/paths": shown}
 
-    def linked(self, example: Example) -> Iterator[tuple[int, int, int]]:
+    def linked_words(self, example: Example) -> Iterator[tuple[int, int, int]]:
         """Opinion word, another word near it in the tree, number of the path; 0 of one that leads to no noun."""
         if (parse := example.parse) is None:
             return
@@ -91,7 +91,7 @@ class OpinionPaths(Method):
         pairs: list[tuple[int, int, int]] = []
         first = 0
         for example in examples:
-            pairs += [(first + i, first + j, number) for i, j, number in self.linked(example)]
+            pairs += [(first + i, first + j, number) for i, j, number in self.linked_words(example)]
             first += example.alignment.words
         return {"pairs": torch.from_numpy(np.array(pairs, dtype=np.int64).reshape(-1, 3).T.copy())}
 
@@ -99,7 +99,7 @@ class OpinionPaths(Method):
         states, batch = view.encoded.states, view.batch
         with torch.autocast(states.device.type, enabled=False):
             words = batch.word_states(states.float())
-            pairs = self.own(batch, "pairs")
+            pairs = self.own_tensor(batch, "pairs")
             seen = (batch.node_first_piece[pairs[:2]] >= 0).all(0)
             start, end = F.gelu(self.start(words)), F.gelu(self.end(words))
             return {"paths": path_loss(start, end, pairs[:, seen], self.score)}

@@ -45,7 +45,7 @@ class Relations(Method):
     def attach(self, session: Session) -> None:
         super().attach(session)
         encoder, width, kinds = session.encoder, self.width, len(session.relations) + 1
-        self.kept = encoder.keep_layer(self.layer)
+        self.kept_layer = encoder.keep_layer(self.layer)
         parses = [e.parse for e in (*session.source, *session.target) if e.parse is not None]
         self.tags = relation_vocabulary(tag for parse in parses for tag in parse.tags if tag)
         self.sizes = [width, width, self.relation_width, self.relation_width]
@@ -63,22 +63,22 @@ class Relations(Method):
         return {"tags": torch.tensor(tags, dtype=torch.int64)}
 
     def side_losses(self, view: View) -> dict[str, Tensor]:
-        states, batch = view.encoded.layers[self.kept], view.batch
+        states, batch = view.encoded.layers[self.kept_layer], view.batch
         assert batch.word_heads is not None and batch.relations is not None
         with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
             words = batch.word_states(states.float())
             seen = batch.node_first_piece >= 0
             known = seen & seen[batch.word_heads]
             arcs, heads, dependents, governors = F.gelu(self.project(words)).split(self.sizes, dim=-1)
-            governing = with_one(governors)[batch.word_heads]
-            relation_logits = ((with_one(dependents) @ self.relation) * governing).sum(-1).T  # (words, relations)
+            governing = append_one(governors)[batch.word_heads]
+            relation_logits = ((append_one(dependents) @ self.relation) * governing).sum(-1).T  # (words, relations)
             return {
-                "relations/head": word_head_loss(with_one(arcs), heads, self.arc, batch, known),
+                "relations/head": word_head_loss(append_one(arcs), heads, self.arc, batch, known),
                 "relations/relation": name_loss(relation_logits, batch.relations, known),
-                "relations/tag": name_loss(self.tag(words), self.own(batch, "tags"), seen),
+                "relations/tag": name_loss(self.tag(words), self.own_tensor(batch, "tags"), seen),
             }
 
 
-def with_one(states: Tensor) -> Tensor:
+def append_one(states: Tensor) -> Tensor:
     """States with a one behind each, so that a bilinear form of them is a biaffine one."""
     return F.pad(states, (0, 1), value=1.0)
