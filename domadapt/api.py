@@ -78,10 +78,10 @@ def audit(overrides: Sequence[str] = ()) -> Any:
 
     Gives the :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
-    from domadapt.cli.verbs import audited
+    from domadapt.cli.verbs import run_audit
 
     given = overrides if isinstance(overrides, str) else positional("audit", [*map(str, overrides)])  # one is refused
-    return audited(asked(compose("audit", given), "audit"))
+    return run_audit(asked(compose("audit", given), "audit"))
 
 
 def parse(

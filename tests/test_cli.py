@@ -398,11 +398,11 @@ OVERWRITING = {
 def test_a_path_below_home_is_found_whatever_the_shell_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me (1)")
     typed = ["train", "source.path=~/a.csv", "data.target.test_path=~/b.csv", "paths.run=~/x", "seed=1"]
-    _, arguments, words = cli.in_words_of_hydra("train", typed)
+    _, arguments, words = cli.hydra_arguments("train", typed)
     assert arguments[1] == "source.path=~/a.csv"  # as it was typed: results quote no one's home
     paths = ["data.source.path='/home/me (1)/a.csv'", "data.target.test_path='/home/me (1)/b.csv'"]
     assert words == [*paths, "paths.run='/home/me (1)/x'", "seed=1"]
-    _, _, words = cli.in_words_of_hydra("predict", ["predict", "model=~/m", "text=~/ is a home", "input=a~/b"])
+    _, _, words = cli.hydra_arguments("predict", ["predict", "model=~/m", "text=~/ is a home", "input=a~/b"])
     assert words == ["model='/home/me (1)/m'", "text='~/ is a home'", "input='a~/b'"]
 
 

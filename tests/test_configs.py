@@ -13,7 +13,7 @@ from domadapt.benchmarking.loop import benchmark, cells
 from domadapt.config.compose import compose, groups, make, settings
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
-from domadapt.utils.text import inside
+from domadapt.utils.text import nested_values
 from tests.support import CONF, Command, records, write_csv, write_jsonl, write_texts
 
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -25,7 +25,7 @@ OPTIONS = [(path.parent.name, path.stem) for path in FILES if path.parent != CON
 def test_the_first_line_is_a_comment_and_every_target_exists(path: Path) -> None:
     """That there is one above every key: tests/test_docs.py."""
     assert path.read_text(encoding="utf-8").startswith("# "), f"{path}: the first line says what the file is for"
-    for part in inside(OmegaConf.to_container(OmegaConf.load(path), resolve=False)):
+    for part in nested_values(OmegaConf.to_container(OmegaConf.load(path), resolve=False)):
         assert not isinstance(part, dict) or callable(get_object(part.get("_target_", "builtins.dict"))), part
 
 

@@ -23,7 +23,7 @@ from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import read_options
-from domadapt.utils.runtime import undisturbed
+from domadapt.utils.runtime import preserve_random_state
 from tests import support
 from tests.support import CONF, EVERY_INJECTION, METHODS, TEXTS, StoppedAt, corpora, finished, of_yaml, trained
 from tests.test_label_lock import blind_choices, scramble
@@ -136,7 +136,7 @@ def weightless(folder: Path, *overrides: str) -> dict[str, torch.Tensor]:
         own.weights = dict.fromkeys(own.weights, 0.0)
         before = {key: value.clone() for key, value in encoder.state_dict().items()}
         session.source_only = finished("extraction")
-        with undisturbed():
+        with preserve_random_state():
             own.prepare()
         if not all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items()):
             pytest.skip(f"{label} changes the encoder before training")

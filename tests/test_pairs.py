@@ -28,7 +28,7 @@ from domadapt.serving.serve import Answers, make_app
 from domadapt.syntax.conllu import conllu, read_conllu
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
-from domadapt.utils.pairs import BOUNDARY, apart, paired, parts
+from domadapt.utils.pairs import BOUNDARY, paired, parts, text_fields
 from tests.support import Command, client_of, in_parts, read_jsonl, write_jsonl
 
 NOUNS = ("lens", "screen", "fan", "room", "bed", "hinge")
@@ -60,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(TEXT, TEXT)
 def test_two_texts_are_told_apart_again(one: str, other: str) -> None:
-    assert apart(paired(one, other)) == {"text": one, "text_pair": other}
+    assert text_fields(paired(one, other)) == {"text": one, "text_pair": other}
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=3), st.integers(5, 40))
@@ -116,7 +116,8 @@ def test_a_noun_of_both_texts_is_replaced_alike(tmp_path: Path) -> None:
     before = session.domains.source_train
     after = method.augment(before, 0, np.random.default_rng(1))
     for one in after:
-        nouns = [text.rstrip(".").split()[place] for text, place in zip(apart(one.text).values(), (1, 3), strict=True)]
+        sides = zip(text_fields(one.text).values(), (1, 3), strict=True)
+        nouns = [text.rstrip(".").split()[place] for text, place in sides]
         assert {*nouns} <= {"pasta", "waiter", "soup"} and (one.label == "other" or len({*nouns}) == 1)
     assert len({one.text for one in after}) > 3
 

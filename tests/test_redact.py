@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from domadapt.benchmarking.launching import Job
 from domadapt.config.compose import compose, initialized, to_builtin
 from domadapt.runs.key import run_folder
-from domadapt.utils.redact import HIDDEN, hidden, is_secret, redact, redacted, struck
+from domadapt.utils.redact import HIDDEN, hide_secrets, is_secret, redact, redacted, without_secrets
 
 SECRET = "s3cr3t-0123456789-abcdefghij"
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
@@ -52,7 +52,7 @@ def test_lists_of_secrets_and_secrets_of_a_configuration_are_struck_out() -> Non
     assert redacted({"tokens": [SECRET], "max_tokens": 5}) == {"tokens": [HIDDEN], "max_tokens": 5}
     redacted({"db": {"auth": "0rd1nary-w0rds"}})
     assert redact("refused: 0rd1nary-w0rds") == f"refused: {HIDDEN}"
-    assert struck({"0rd1nary-w0rds": ["x0rd1nary-w0rds"]}) == {HIDDEN: [f"x{HIDDEN}"]}
+    assert without_secrets({"0rd1nary-w0rds": ["x0rd1nary-w0rds"]}) == {HIDDEN: [f"x{HIDDEN}"]}
 
 
 STAYS = [
@@ -88,8 +88,8 @@ GIVEN += [f"+x.api_key={quote}{SECRET}{quote}" for quote in ("", "'", '"')]
 @pytest.mark.parametrize("given", GIVEN)
 def test_overrides_compose_to_the_secret_without_holding_it(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    moved = hidden([given, "seed=1,2"])
-    assert SECRET not in str(moved) and hidden(moved) == moved
+    moved = hide_secrets([given, "seed=1,2"])
+    assert SECRET not in str(moved) and hide_secrets(moved) == moved
     with initialized():  # as Hydra composes overrides that nobody has touched
         plain = hydra.compose("train", [given])
     assert to_builtin(compose("train", moved[:1]))["x"] == to_builtin(plain)["x"]
@@ -99,7 +99,7 @@ def test_the_login_of_a_server_is_no_part_of_its_address(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "environ", os.environ.copy())
     address = "https://me:pass@host/x"
     assert redacted({"uri": address}) == {"uri": "https://[hidden]@host/x"}
-    [moved] = hidden([f"tracking.logger.tracking_uri={address}"])
+    [moved] = hide_secrets([f"tracking.logger.tracking_uri={address}"])
     assert "pass" not in moved
     assert compose("train", ["tracking=mlflow", moved]).tracking.logger.tracking_uri == address
 

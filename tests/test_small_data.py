@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 
 import domadapt
 from domadapt.auditing.finding import Finding
-from domadapt.cli.labelling import _learned_from, _table
+from domadapt.cli.labelling import _has_learned_from, _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import train_arguments
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
@@ -188,7 +188,7 @@ def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> No
     drawn = {row["text"] for row in read_csv(to_label)}
     assert {row["text"] for row in rows[5:]} <= drawn and len(drawn) == 8 - made["counts"]["target_labels"] < 8
     model = tmp_path / "b_adapted" / "model"
-    assert _learned_from(model, few) and not _learned_from(model, to_label)
+    assert _has_learned_from(model, few) and not _has_learned_from(model, to_label)
 
 
 def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from domadapt.auditing.surface import artefacts, encoding, one_text, preparation
 from domadapt.data.domains import Domains
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import counted, escape_controls, noted, shortened
+from domadapt.utils.text import counted, escape_controls, shortened, warning_lines
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
@@ -119,7 +119,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
             lines += [f"       · {example}" for example in f.examples]
     if result.mended:
         lines += ["", "Corrected by the readers, or left out"]
-        lines += [f"  {line}" for line in noted(result.mended)]
+        lines += [f"  {line}" for line in warning_lines(result.mended)]
     return "\n".join(escape_controls(line) for line in lines)
 
 

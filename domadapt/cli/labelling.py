@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from domadapt.cli.verbs import JSON_LINES, column, file_ending, file_read, labeller
+from domadapt.cli.verbs import JSON_LINES, column, file_ending, input_file, labeller
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
@@ -21,8 +21,8 @@ from domadapt.runs.target_card import read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.utils.files import refuse_overwriting, write_atomic
-from domadapt.utils.pairs import apart
-from domadapt.utils.text import counted, escape_controls, json_lines, noted, shortened
+from domadapt.utils.pairs import text_fields
+from domadapt.utils.text import counted, escape_controls, json_lines, shortened, warning_lines
 
 if TYPE_CHECKING:
     from domadapt.inference.model import Model
@@ -34,7 +34,7 @@ SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their character
 
 def score(cfg: Settings) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
-    (folder, *other), path = _folders(cfg, "model", "baseline"), file_read(cfg.input)
+    (folder, *other), path = _folders(cfg, "model", "baseline"), input_file(cfg.input)
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
     columns |= {} if cfg.label is None else {"label": (str(cfg.label),)}
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
@@ -65,7 +65,7 @@ def score(cfg: Settings) -> str:
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
-        if _learned_from(one, path):
+        if _has_learned_from(one, path):
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
     if len(records) < FEW:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
@@ -86,7 +86,7 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
     if len({*spans}) > 1:
         does = [f"{f} {'finds spans' if its else 'labels whole texts'}" for f, its in zip(folders, spans, strict=True)]
         raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
-    refuse_overwriting(cfg.output, [file_read(cfg.input), *(file for folder in folders for file in files_of(folder))])
+    refuse_overwriting(cfg.output, [input_file(cfg.input), *(file for folder in folders for file in files_of(folder))])
     return folders
 
 
@@ -102,7 +102,7 @@ def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
         known.check(known.usable(tuple(records), Counter()))
 
 
-def _learned_from(folder: Path, path: Path) -> bool:
+def _has_learned_from(folder: Path, path: Path) -> bool:
     """Whether a model, or one that it went on or learned from, was given the labels of a file, or of a copy of it."""
     weights = folder if is_exported(folder) else folder / "encoder"
     return any(hash_of(path) in read.files for read in labels_read(weights))
@@ -112,7 +112,7 @@ def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]
     """What was mended in a file, and what models did not read of it."""
     for model in models:
         warnings = warnings | model.warnings  # those of two models are of the same texts
-    yield from (f"  {line}" for line in noted(warnings))
+    yield from (f"  {line}" for line in warning_lines(warnings))
     for cut, limit in dict.fromkeys((model.truncated, model.longest) for model in models if model.truncated):
         yield f"  {counted(cut, 'text is', 'texts are')} longer than {limit} subwords; the rest is not read"
 
@@ -168,7 +168,7 @@ def labels_of(labelled: "Record | Prediction", kind: str) -> set[Any]:
 
 
 def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": record.id, **apart(record.text)}
+    row: dict[str, Any] = {"id": record.id, **text_fields(record.text)}
     if kind == "sequence":
         return {**row, "label": record.label, "predicted": prediction.label}
     for name, side in (("spans", record), ("predicted", prediction)):
@@ -188,8 +188,8 @@ def compare(cfg: Settings) -> str:
     differing = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in differing]
     if cfg.output is not None:
-        written = json_lines(row | apart(row["text"]) | {name: sorted(row[name]) for name in "ab"} for row in rows)
-        write_atomic(Path(str(cfg.output)), "".join(written))
+        written = (row | text_fields(row["text"]) | {name: sorted(row[name]) for name in "ab"} for row in rows)
+        write_atomic(Path(str(cfg.output)), "".join(json_lines(written)))
     lines = [f"a: {folders[0]}", f"b: {folders[1]}", f"{len(rows)} of {len(texts)} texts are labelled differently"]
     lines += _notes(warnings, *models)
     if kinds[0] == "sequence":
@@ -247,7 +247,7 @@ def sample(cfg: Settings) -> str:
         warnings["copy of another text, left out"] = len(given) - len(texts)
     chosen = sampled(texts, cfg.count, seed=1)
     place: dict[str, Any] = {"spans": None} if token else {"label": None}
-    write_atomic(output, "".join(json_lines({"id": text.id, **apart(text.text), **place} for text in chosen)))
+    write_atomic(output, "".join(json_lines({"id": text.id, **text_fields(text.text), **place} for text in chosen)))
     try:
         write_atomic(output.with_suffix(".prompt.txt"), prompt(chosen, examples, names, token))
     except OSError:
@@ -264,7 +264,7 @@ def sample(cfg: Settings) -> str:
 def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: Sequence[str], token: bool) -> str:
     """Instructions, examples and texts, with answers in the form that external labels are read in."""
     form = '"spans": [{"text": "words as they stand in the text", "type": "TYPE"}]' if token else '"label": "LABEL"'
-    other = ' "text_pair": "the other text",' if any("text_pair" in apart(t.text) for t in texts) else ""
+    other = ' "text_pair": "the other text",' if any("text_pair" in text_fields(t.text) for t in texts) else ""
     what = "mark every span of these types" if token else "give each text one of these labels"
     lines = [
         f"In the texts below, {what}: {', '.join(names)}.{' Follow the style of the examples.' if examples else ''}",
@@ -274,6 +274,6 @@ def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: S
     for record in examples:
         spans = [{"text": record.text[s.start : s.end], "type": s.type} for s in record.spans or ()]
         answer = {"spans": spans} if token else {"label": record.label}
-        lines.append(json.dumps({**apart(record.text), **answer}, ensure_ascii=False))
-    lines += ["", "Texts:", *(json.dumps({"id": t.id, **apart(t.text)}, ensure_ascii=False) for t in texts)]
+        lines.append(json.dumps({**text_fields(record.text), **answer}, ensure_ascii=False))
+    lines += ["", "Texts:", *(json.dumps({"id": t.id, **text_fields(t.text)}, ensure_ascii=False) for t in texts)]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from typing import Any
 
 from domadapt.config import overrides as words
 from domadapt.utils.files import cache_folder, replace_atomic
-from domadapt.utils.redact import guard_logs, hidden, redact
+from domadapt.utils.redact import guard_logs, hide_secrets, redact
 
 USAGE = """\
 domadapt VERB [overrides]      train on labels of one domain, adapt to raw text of another, predict
@@ -104,7 +104,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     from domadapt.config.resolvers import register
 
     called = verb
-    verb, arguments, given = in_words_of_hydra(verb, arguments)
+    verb, arguments, given = hydra_arguments(verb, arguments)
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
@@ -136,11 +136,11 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
             raise end.__cause__ from None
 
 
-def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
+def hydra_arguments(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
     """The verb whose configuration is composed, the command that the results quote, and its words as Hydra has them."""
     words.check_utf8(arguments)
     free = [verb in PLAIN and word.partition("=")[0].lstrip("+") in words.FREE_TEXT for word in arguments]
-    arguments = [word if as_is else hidden([word])[0] for word, as_is in zip(arguments, free, strict=True)]
+    arguments = [word if as_is else hide_secrets([word])[0] for word, as_is in zip(arguments, free, strict=True)]
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.train_arguments(arguments[1:])]
     if "" in arguments:

@@ -25,8 +25,8 @@ from domadapt.tasks.task import row
 from domadapt.training.options import check_choices, check_data, read_options
 from domadapt.training.problem import read_problem
 from domadapt.utils.files import clear_parts, refuse_overwriting, replace_atomic, write_atomic
-from domadapt.utils.pairs import apart, paired
-from domadapt.utils.text import counted, csv_lines, json_lines, noted
+from domadapt.utils.pairs import paired, text_fields
+from domadapt.utils.text import counted, csv_lines, json_lines, warning_lines
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def predict(cfg: Settings) -> None:
     in_range("batch_size", cfg.batch_size, 1)
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    refuse_overwriting(cfg.output, [file_read(cfg.input), *files_of(folder)])
+    refuse_overwriting(cfg.output, [input_file(cfg.input), *files_of(folder)])
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
@@ -115,7 +115,7 @@ def predict(cfg: Settings) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, apply_limits(prediction, limits), model.task.kind) | apart(text.text)
+                yield row(text, apply_limits(prediction, limits), model.task.kind) | text_fields(text.text)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     tables = {".csv": ",", ".tsv": "\t"}
@@ -136,7 +136,7 @@ def parse(cfg: Settings) -> None:
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
-    refuse_overwriting(cfg.output, [file_read(path) for path in (*paths, cfg.parser.get("path"))])
+    refuse_overwriting(cfg.output, [input_file(path) for path in (*paths, cfg.parser.get("path"))])
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
@@ -229,11 +229,11 @@ def audit(cfg: Settings) -> str:
     check_data(cfg.data)
     from domadapt.auditing.audit import text_audit
 
-    text = text_audit(audited(cfg))
+    text = text_audit(run_audit(cfg))
     return text if cfg.output is None else f"{text}\n\nwritten to {cfg.output}"
 
 
-def audited(cfg: Settings) -> "Audit":
+def run_audit(cfg: Settings) -> "Audit":
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
     from domadapt.auditing.audit import audit, write_audit
 
@@ -373,7 +373,7 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
             yield from csv_lines([[{**labelled, **line}.get(name, "") for name in header]], delimiter)
 
 
-def file_read(given: Any) -> Path:
+def input_file(given: Any) -> Path:
     """What is read; of standard input, the file that the shell has put there."""
     return Path("/dev/stdin" if str(given) == STDIN else str(given or ""))
 
@@ -394,5 +394,5 @@ def _write(output: str | None, lines: Iterable[str]) -> None:
 
 
 def _warn(warnings: Counter[str]) -> None:
-    for line in noted(warnings):
+    for line in warning_lines(warnings):
         print(f"warning: {line}", file=sys.stderr)

@@ -24,7 +24,7 @@ from yaml import YAMLError
 from domadapt.config.overrides import check_utf8, config_dirs, lengthen, one_of, several_trackers
 from domadapt.config.resolvers import register
 from domadapt.utils.files import FULL
-from domadapt.utils.redact import hidden
+from domadapt.utils.redact import hide_secrets
 from domadapt.utils.work import Stopped, with_notes
 
 # What torch says where there is no room for a tensor, on a GPU and on the CPU.
@@ -193,7 +193,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
         raise ValueError(f"overrides: {letter!r}: expected a list of settings, such as ['seed=1']")
     with initialized():
         try:
-            written = hidden([lengthen(override) for override in several_trackers(overrides)])
+            written = hide_secrets([lengthen(override) for override in several_trackers(overrides)])
             return hydra.compose(config, written, return_hydra_config=with_hydra)
         except HydraException as problem:
             raise ValueError(user_error(problem, config) or str(problem)) from problem

@@ -9,7 +9,7 @@ from typing import Any
 
 from domadapt.config.overrides import quoted
 from domadapt.utils.files import AGAIN, CHECKSUMS, verify_checksums, write_atomic
-from domadapt.utils.text import inside
+from domadapt.utils.text import nested_values
 
 NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
@@ -144,7 +144,7 @@ def files_of(folder: Path) -> list[Path]:
 def refuse_foreign(description: Description, path: Path) -> None:
     """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``."""
     for place, (modules, mark) in CLASSES.items():
-        for value in inside(getattr(description, place)):
+        for value in nested_values(getattr(description, place)):
             foreign = None
             if isinstance(value, str) and "${" in value:  # resolved before it is made: to the environment, say
                 foreign = value

@@ -39,7 +39,7 @@ from domadapt.models import pretrained
 from domadapt.runs.groups import read_metrics
 from domadapt.tasks.task import row
 from domadapt.utils.files import replace_folder, write_atomic
-from domadapt.utils.pairs import apart
+from domadapt.utils.pairs import text_fields
 from domadapt.utils.text import read_json_lines
 from domadapt.utils.work import quieter
 
@@ -311,7 +311,7 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
     theirs = pipeline_like(kind, model=str(stock))
     predict = theirs if onnx is None else OnnxModel(onnx)
     expected = [row(t, p, kind) for t, p in zip(unlabelled(texts), original.predict(texts), strict=True)]
-    given = [tuple(sides) if len(sides := apart(text).values()) == 2 else text for text in texts]
+    given = [tuple(sides) if len(sides := text_fields(text).values()) == 2 else text for text in texts]
     yield agreement(expected, predict(given), kind)
     if onnx is not None:
         mine, other = speed(predict, theirs, given[:TIMED])

@@ -27,8 +27,8 @@ from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipe
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
-from domadapt.utils.pairs import apart
-from domadapt.utils.text import inside
+from domadapt.utils.pairs import text_fields
+from domadapt.utils.text import nested_values
 
 KINDS = {"ForTokenClassification": "token", "ForSequenceClassification": "sequence"}  # ends of names of classes
 MANY, MOST = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
@@ -73,7 +73,8 @@ class Exported:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """One prediction a text, in order; pairs are texts with a sign between."""
         self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
-        sides = [tuple(apart(lower_in_place(text.text) if self.lowercase else text.text).values()) for text in texts]
+        read = (lower_in_place(text.text) if self.lowercase else text.text for text in texts)
+        sides = [tuple(text_fields(text).values()) for text in read]
         given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in sides]
         cut = [bool(encoding.overflowing) for encoding in self._tokenizer.encode_batch(given)]
         self.truncated = sum(cut)
@@ -295,6 +296,6 @@ def _is_plain(description: Description) -> bool:
     words = parser.get("_target_") in (SPACY, LISTED)
     words &= "types" not in task or parser.get("_target_") == LISTED or parser.get("name") == SHIPPED
     adds = description.methods or description.parses_at_prediction or description.control
-    values = [value for made in (task, description.backbone, parser) for value in [*inside(made)][1:]]
+    values = [value for made in (task, description.backbone, parser) for value in [*nested_values(made)][1:]]
     no_code = not any(isinstance(value, dict) or "${" in str(value) for value in values)
     return all(made_of) and words and not adds and no_code

@@ -25,8 +25,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from domadapt.models.pretrained import layer_stack
 from domadapt.utils.files import write_atomic
-from domadapt.utils.pairs import apart
-from domadapt.utils.runtime import pick_precision, undisturbed
+from domadapt.utils.pairs import text_fields
+from domadapt.utils.runtime import pick_precision, preserve_random_state
 from domadapt.utils.text import counted
 from domadapt.utils.work import progress
 
@@ -49,7 +49,7 @@ def shrink(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tupl
         raise ValueError(f"layers={layers}: expected 1 to {depth - 1}; the model has {depth}")
     tokenizer, less = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole)
     inputs = [*batches(tokenizer, texts)]
-    with undisturbed():
+    with preserve_random_state():
         torch.manual_seed(0)
         taught = [(batch, answers(whole, batch)) for batch in progress(inputs, "whole model", len(inputs), "batch")]
         kept = drop_layers(less, layers, [taught[i] for i in torch.randperm(len(taught))[:SAMPLE]])
@@ -71,7 +71,7 @@ def batches(tokenizer: Any, texts: Sequence[str]) -> Iterator[Inputs]:
     """Texts of like length together, padded; pairs in the tokenizer's own form."""
     ordered = sorted(texts, key=len)
     for start in range(0, len(ordered), BATCH):
-        columns = zip(*(tuple(apart(text).values()) for text in ordered[start : start + BATCH]), strict=True)
+        columns = zip(*(tuple(text_fields(text).values()) for text in ordered[start : start + BATCH]), strict=True)
         yield dict(tokenizer(*map(list, columns), truncation=True, padding=True, return_tensors="pt"))
 
 

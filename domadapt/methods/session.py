@@ -20,7 +20,7 @@ from domadapt.syntax.alignment import UNREAD, IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tasks.task import Prediction, Task
-from domadapt.utils.runtime import undisturbed
+from domadapt.utils.runtime import preserve_random_state
 from domadapt.utils.work import progress
 
 READ = 5000  # target texts that are read after an epoch, at most
@@ -84,7 +84,7 @@ class TargetReadings:
 
         def read(examples: Sequence[Example]) -> list[ReadText]:
             texts, where = without_labels(examples, session.task), (session.device.type, session.precision)
-            with undisturbed():  # a model that is loaded draws random numbers
+            with preserve_random_state():  # a model that is loaded draws random numbers
                 result: list[ReadText] = session.saved_runs.read(session.source_only, texts, *where)
             return result
 
@@ -253,7 +253,7 @@ class Session:
             raise ValueError(f"a method made {len(records)} source records of {len(originals)}; expected as many")
         changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
-        with undisturbed():  # a parser that is loaded only now draws random numbers, and training is under way
+        with preserve_random_state():  # a parser that is loaded only now draws random numbers
             # Counted as first read.
             made, *_ = self._encoded(texts, "source train", self.reads("parses"), True, self.uncached)
         result = list(self.source)

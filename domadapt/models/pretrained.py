@@ -16,7 +16,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from domadapt.models.attention import ATTENTION, why_unreachable
 from domadapt.models.multilingual import multilingual_folder
 from domadapt.utils.files import sha256
-from domadapt.utils.runtime import undisturbed
+from domadapt.utils.runtime import preserve_random_state
 
 AGAIN = "copy the folder again, download the backbone again, or train the model again"
 
@@ -133,7 +133,7 @@ def quietly() -> Iterator[None]:
 def model_folder(name: str) -> str | Path:
     """Where a backbone's files are: the installed MiniLM, the multilingual one (both checked), or the name itself."""
     if name == MULTILINGUAL:
-        with quietly(), undisturbed():  # it is written first, once
+        with quietly(), preserve_random_state():  # it is written first, once
             return multilingual_folder()
     if name not in (MINILM, TINY_RANDOM):
         return name

@@ -16,7 +16,7 @@ from domadapt.config.overrides import one_of
 from domadapt.config.resolvers import SIDES
 from domadapt.utils.files import matching, shipped
 from domadapt.utils.redact import strike
-from domadapt.utils.text import inside
+from domadapt.utils.text import nested_values
 
 if TYPE_CHECKING:
     import torch
@@ -175,7 +175,7 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
     """Of spaCy's pipelines, where one is read: the content of the shipped one, the version of an installed one."""
     if config["task"].get("_target_") == READS_NO_WORDS and not (config["injection"] or config["adaptation"]):
         return []
-    parts = [part for part in inside(config["parser"]) if isinstance(part, dict) and "_target_" in part]
+    parts = [part for part in nested_values(config["parser"]) if isinstance(part, dict) and "_target_" in part]
     names = [str(part.get("name", "shipped")) for part in parts if part["_target_"] == SPACY]
     names += [str(part[side]) for part in parts for side in SIDES if part.get(side) is not None]
     return [hash_of(shipped() / "parser" / "model") if name == "shipped" else installed(name) for name in names]

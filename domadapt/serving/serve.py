@@ -34,7 +34,7 @@ from domadapt.inference.model import Model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
 from domadapt.tasks.task import row
-from domadapt.utils.pairs import apart, is_text, paired, parts
+from domadapt.utils.pairs import is_text, paired, parts, text_fields
 from domadapt.utils.text import escape_controls, shortened
 
 DRAWN = 80  # words of a text whose tree is drawn
@@ -77,7 +77,7 @@ class Answers:
         """As the JSON endpoint gives them, without the numbers of the texts."""
         given, limits = list(unlabelled(texts)), self.limits if threshold is None else threshold
         predicted = zip(given, self.model.predict(texts, threshold=limits), strict=True)
-        lines = (row(text, prediction, self.kind) | apart(text.text) for text, prediction in predicted)
+        lines = (row(text, prediction, self.kind) | text_fields(text.text) for text, prediction in predicted)
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str, threshold: Any = None) -> Shown:
@@ -174,7 +174,7 @@ HEADERS = {
 T = TypeVar("T")
 
 
-def careful(app: ASGIApp) -> ASGIApp:
+def add_security_headers(app: ASGIApp) -> ASGIApp:
     """The application with headers: the page has no script, and its policy lets a browser run none, so that what a text
     holds is shown, never obeyed. Too many requests at once are told so; who hangs up is told nothing."""
     running = 0
@@ -260,7 +260,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
             Route("/predict", predict, methods=["POST"]),
             Route("/style.css", css),
         ],
-        middleware=[Middleware(careful), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[Middleware(add_security_headers), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
         exception_handlers={HTTPException: refused},
     )
 

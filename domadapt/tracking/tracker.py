@@ -184,8 +184,8 @@ class LightningTracker(Tracker):
     folder: str | None = None  #: where to write, runs apart as run folders are; None is the run's own folder
     shared: str | None = None  #: a folder beside the runs, for a store of all of them, in place of the run's own
     needs: str | None = None  #: the package that this takes, an extra of ours
-    opened: Logger | None = field(default=None, init=False)
-    last: int = field(default=0, init=False)
+    open_logger: Logger | None = field(default=None, init=False)
+    last_step: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -208,18 +208,18 @@ class LightningTracker(Tracker):
         takes = inspect.signature(self.logger).parameters.keys() - getattr(self.logger, "keywords", {})
         place.mkdir(parents=True, exist_ok=True)
         with FileLock(place / ".lock") if self.shared else nullcontext():  # of two at once, one makes the experiment
-            self.opened = self.logger(**{name: value for name, value in given.items() if name in takes})
-            self.opened.log_hyperparams(run.config)
+            self.open_logger = self.logger(**{name: value for name, value in given.items() if name in takes})
+            self.open_logger.log_hyperparams(run.config)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self.last = step
-        if self.opened:
-            self.opened.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
+        self.last_step = step
+        if self.open_logger:
+            self.open_logger.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
 
     def end(self, metrics: Content | None) -> None:
         """Results are one more entry, their names beginning with ``final/``; then close."""
         if metrics:
-            self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last)
-        if self.opened:
-            self.opened.finalize("success" if metrics else "failed")
-        self.opened = None
+            self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last_step)
+        if self.open_logger:
+            self.open_logger.finalize("success" if metrics else "failed")
+        self.open_logger = None

@@ -54,7 +54,7 @@ class WeightsAndBiases(Tracker):
     finish_timeout: float = 60.0
     api_key: str | None = field(default=None, repr=False)  # better left to WANDB_API_KEY or `wandb login`
     run: Any = field(default=None, init=False)
-    described: Run | None = field(default=None, init=False)
+    tracked_run: Run | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,29 +68,29 @@ class WeightsAndBiases(Tracker):
             setattr(self, name, os.environ.get(f"WANDB_{variable}", getattr(self, name)))
 
     def start(self, run: Run) -> None:
-        self.described = run
+        self.tracked_run = run
         backbone = Path(str((run.config.get("backbone") or {}).get("name", ""))).name
         tags = [*self.tags, *os.environ.get("WANDB_TAGS", "").split(","), run.role, run.method, backbone]
-        names = {"id": kept_id(run.folder, run.key), "name": run.name, "job_type": run.method, "notes": self.notes}
+        names = {"id": run_id(run.folder, run.key), "name": run.name, "job_type": run.method, "notes": self.notes}
         config = {**run.config, "role": run.role, "method": run.method, "pair": run.pair}
         self._open(run.home, **names, config=config, tags=list(dict.fromkeys(each[:64] for each in tags if each)))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers of a step. W&B's own counter of calls is no step: an attempt begins it anew."""
         if self.run:
-            self.run.log({**{usual(name): value for name, value in metrics.items()}, "step": step})
+            self.run.log({**{usual_name(name): value for name, value in metrics.items()}, "step": step})
 
     def end(self, metrics: Content | None) -> None:
         """The summary holds the results of the chosen epoch; then finish, so that no other run goes on in this one."""
         try:
-            if self.run and metrics and self.described:
+            if self.run and metrics and self.tracked_run:
                 results = final(metrics)
                 self.run.summary.update({name: value for name, value in results.items() if name.startswith(SUMMARY)})
                 if self.predictions:
-                    self._show_predictions(self.described.folder / "predictions.jsonl")
+                    self._show_predictions(self.tracked_run.folder / "predictions.jsonl")
                 if self.models:
-                    artifact = self.wandb.Artifact(f"model-{self.described.key}", type="model")
-                    artifact.add_dir(str(self.described.folder / "model"), skip_cache=True, policy="immutable")
+                    artifact = self.wandb.Artifact(f"model-{self.tracked_run.key}", type="model")
+                    artifact.add_dir(str(self.tracked_run.folder / "model"), skip_cache=True, policy="immutable")
                     self.run.log_artifact(artifact)
         finally:
             self._finish(failed=metrics is None)
@@ -180,17 +180,17 @@ def in_words(row: dict[str, Any], side: str) -> str:
     return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))
 
 
-def usual(name: str) -> str:
+def usual_name(name: str) -> str:
     """What W&B's users call a number.
 
-    >>> usual("loss/total"), usual("loss/mlm"), usual("source_dev/span_f1"), usual("selection"), usual("epoch")
-    ('train/loss', 'train/loss_mlm', 'eval/span_f1', 'score', 'epoch')
+    >>> [usual_name(name) for name in ("loss/total", "loss/mlm", "source_dev/span_f1", "selection", "epoch")]
+    ['train/loss', 'train/loss_mlm', 'eval/span_f1', 'score', 'epoch']
     """
     start = next((start for start in USUAL if name.startswith(start)), "")
     return USUAL.get(start, "") + name.removeprefix(start)
 
 
-def kept_id(folder: Path, key: str) -> str:
+def run_id(folder: Path, key: str) -> str:
     """The W&B id of a run folder: the cell's key, and a part of its own, so that a run made anew is a new run."""
     path = folder / "wandb-id"
     if path.is_file() and (known := path.read_text(encoding="utf-8").strip()).startswith(key):

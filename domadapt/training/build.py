@@ -35,7 +35,7 @@ from domadapt.training.distributed import check_devices
 from domadapt.training.options import RunConfig, read_options
 from domadapt.training.problem import Problem, read_problem
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
-from domadapt.utils.text import inside
+from domadapt.utils.text import nested_values
 
 log = logging.getLogger(__name__)
 GOLD = ("test_path", "train_path", "dev_path")  # of a side: files of labels
@@ -45,7 +45,8 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 def run_config(cfg: Any) -> RunConfig:
     """A composed ``train.yaml`` as a run that is asked for."""
     config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
-    for name, value in (item for part in inside(config.values) if isinstance(part, dict) for item in part.items()):
+    parts = (part for part in nested_values(config.values) if isinstance(part, dict))
+    for name, value in (item for part in parts for item in part.items()):
         if isinstance(value, float) and not isfinite(value):  # which would be told only when the model is saved
             raise ValueError(f"{name}={value}: the files of a run hold no such number; set a finite one, or null")
     return config
@@ -164,7 +165,7 @@ def refuse_early(cfg: DictConfig) -> None:
 def refuse_gold(cfg: DictConfig) -> None:
     """Refuse methods' files that are the data's own labelled ones, or copies: they would be learnt as estimates."""
     values = to_builtin(cfg)
-    parts = [part for part in inside(values["data"]) if isinstance(part, dict)]
+    parts = [part for part in nested_values(values["data"]) if isinstance(part, dict)]
     gold = [*files_named([{name: part[name] for name in GOLD if name in part} for part in parts])]
     for part in parts:
         if part.get("root") and part.get("folder"):

@@ -41,8 +41,8 @@ from domadapt.training.options import RunConfig
 from domadapt.training.problem import Problem
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.utils.files import clear_parts, refuse_overwriting, replace_folder, write_atomic
-from domadapt.utils.redact import redact, redacted, struck
-from domadapt.utils.text import json_lines, noted, plain_json
+from domadapt.utils.redact import redact, redacted, without_secrets
+from domadapt.utils.text import json_lines, plain_json, warning_lines
 from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
@@ -156,7 +156,8 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         session, sealed = build.build(cfg)
         source_run = build.source_only(cfg)
         earlier = read_results(source_run.folder, source_run.key) if source_run else None  # by the source-only run
-        for warning in noted(session.domains.warnings - Counter(earlier["counts"]["warnings"] if earlier else {})):
+        told = Counter(earlier["counts"]["warnings"] if earlier else {})
+        for warning in warning_lines(session.domains.warnings - told):
             log.warning("%s", warning)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
     config = config.with_task(session.task_config)
@@ -198,7 +199,7 @@ def learn(
         if tested and chosen.uses_target_labels:
             dev = save_epoch(epochs, epoch := tested.best(session.task.headline), config)
         scores = final_scores(session, tested, epochs, epoch, dev, folder)
-        for warning in noted(session.domains.warnings - known):
+        for warning in warning_lines(session.domains.warnings - known):
             log.warning("%s", warning)
     if sealed is None:
         with status.during("label target"):
@@ -258,7 +259,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
 def write_metrics(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
     """Write metrics.json, with seconds and without secrets; gives its content."""
     status.check_folder()
-    metrics = struck(plain_json(metrics | {"seconds": status.seconds, "attempts": status.attempts}))
+    metrics = without_secrets(plain_json(metrics | {"seconds": status.seconds, "attempts": status.attempts}))
     text = json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(status.path.with_name("metrics.json"), text)
     return metrics

@@ -24,7 +24,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint as files
-from domadapt.utils.runtime import undisturbed
+from domadapt.utils.runtime import preserve_random_state
 
 
 class SafeCheckpointIO(CheckpointIO):
@@ -99,7 +99,7 @@ def settings_of_torch() -> Iterator[None]:
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
-        with threadpool_limits(), undisturbed():  # sets none, and puts back what was there
+        with threadpool_limits(), preserve_random_state():  # sets none, and puts back what was there
             yield
     finally:
         torch.set_num_threads(threads)

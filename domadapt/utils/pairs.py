@@ -47,10 +47,10 @@ def parts(text: str) -> list[tuple[int, int]]:
     return [(0, len(first)), (len(first) + len(between), len(text))] if between else [(0, len(text))]
 
 
-def apart(text: str) -> dict[str, str]:
+def text_fields(text: str) -> dict[str, str]:
     """A text's fields as a file has them.
 
-    >>> apart("It rains. ␞ It is dry."), apart("It rains.")
+    >>> text_fields("It rains. ␞ It is dry."), text_fields("It rains.")
     ({'text': 'It rains.', 'text_pair': 'It is dry.'}, {'text': 'It rains.'})
     """
     return dict(zip(("text", "text_pair"), (text[start:end] for start, end in parts(text)), strict=False))

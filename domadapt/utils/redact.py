@@ -69,13 +69,13 @@ def strike(text: str, secrets: Sequence[str] | None = None) -> str:
     return text
 
 
-def struck(value: Any, secrets: Sequence[str] | None = None) -> Any:
+def without_secrets(value: Any, secrets: Sequence[str] | None = None) -> Any:
     """Nested dicts and lists whose texts, names included, hold no known secret."""
     secrets = _secrets() if secrets is None else secrets  # looked for once, not once a text
     if isinstance(value, dict):
-        return {struck(name, secrets): struck(inner, secrets) for name, inner in value.items()}
+        return {without_secrets(name, secrets): without_secrets(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [struck(inner, secrets) for inner in value]
+        return [without_secrets(inner, secrets) for inner in value]
     return strike(value, secrets) if isinstance(value, str) else value
 
 
@@ -97,7 +97,7 @@ def redacted(config: Any, secret: bool = False) -> Any:
     return redact(config) if isinstance(config, str) else config
 
 
-def hidden(arguments: Sequence[str]) -> list[str]:
+def hide_secrets(arguments: Sequence[str]) -> list[str]:
     """Overrides with their secrets moved into the environment, where a sweep finds them: Hydra prints overrides."""
     return [_moved(*argument.partition("=")) for argument in arguments]
 
@@ -114,7 +114,7 @@ def _moved(name: str, sign: str, value: str) -> str:
     return f"{name}='${{oc.decode:{reference}}}'" if nested else f"{name}={reference}"  # quoted: for Hydra's grammar
 
 
-def redacting(record: logging.LogRecord) -> bool:
+def redact_record(record: logging.LogRecord) -> bool:
     """A log handler's filter: records lose their secrets, tracebacks included; none is dropped."""
     record.msg, record.args = redact(record.getMessage()), ()
     if record.exc_info and not record.exc_text:
@@ -126,4 +126,4 @@ def guard_logs() -> None:
     """Warnings go to the log, and the log is redacted."""
     logging.captureWarnings(True)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(redacting)  # once, though a worker takes several jobs
+        handler.addFilter(redact_record)  # once, though a worker takes several jobs

@@ -59,7 +59,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def preserve_random_state() -> Iterator[None]:
     """Whatever is drawn within is as if it had not been."""
     state = random_state()
     try:

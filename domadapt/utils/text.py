@@ -71,10 +71,10 @@ def _escaped(character: str) -> str:
     return character
 
 
-def noted(warnings: Mapping[str, int]) -> list[str]:
+def warning_lines(warnings: Mapping[str, int]) -> list[str]:
     """Warnings with how often each was met, in the order of the alphabet.
 
-    >>> noted({"blank text, dropped": 2, "BOM, dropped": 1})
+    >>> warning_lines({"blank text, dropped": 2, "BOM, dropped": 1})
     ['BOM, dropped (1 time)', 'blank text, dropped (2 times)']
     """
     return [f"{message} ({counted(count, 'time')})" for message, count in sorted(warnings.items())]
@@ -113,15 +113,15 @@ def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> Iterator[s
         yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def inside(value: Any) -> Iterator[Any]:
+def nested_values(value: Any) -> Iterator[Any]:
     """A value and all that is in it, names included.
 
-    >>> list(inside({"a": [1, {"b": 2}]}))
+    >>> list(nested_values({"a": [1, {"b": 2}]}))
     [{'a': [1, {'b': 2}]}, 'a', [1, {'b': 2}], 1, {'b': 2}, 'b', 2]
     """
     yield value
     for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from inside(part)
+        yield from nested_values(part)
 
 
 def plain_json(value: Any, place: str = "") -> Any:

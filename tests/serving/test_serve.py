@@ -20,7 +20,7 @@ from tests.support import Command, client_of
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
-from domadapt.serving.serve import BODY, LONGEST, LOOPBACK, TEXTS, Answers, careful, make_app
+from domadapt.serving.serve import BODY, LONGEST, LOOPBACK, TEXTS, Answers, add_security_headers, make_app
 
 NASTY = '</textarea><script>document.title="x"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
 
@@ -102,7 +102,7 @@ def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app
             sent.append(message)
 
         scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [(b"host", b"127.0.0.1")]}
-        asyncio.run(careful(app)(scope, receive, send))  # type: ignore[arg-type]
+        asyncio.run(add_security_headers(app)(scope, receive, send))  # type: ignore[arg-type]
 
     call("http.disconnect")
     assert sent == []

@@ -31,7 +31,7 @@ from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
 from domadapt.tasks.task import Task
-from domadapt.utils.text import noted
+from domadapt.utils.text import warning_lines
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
@@ -164,7 +164,7 @@ def read_labelled(path: str, domain: str, texts: Container[str], task: Task) -> 
             f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "
             f"expected texts of the target's file, letter by letter"
         )
-    if bad := [line for line in noted(corpus.warnings) if line.startswith(NO_PROBABILITY)]:
+    if bad := [line for line in warning_lines(corpus.warnings) if line.startswith(NO_PROBABILITY)]:
         raise ValueError(f"{path}: {bad[0].replace(', ignored', '')}; write a probability, or leave it out")
     task.check(known)
     if pairs := contradictory(known, task.kind):
@@ -178,7 +178,7 @@ def read_labelled(path: str, domain: str, texts: Container[str], task: Task) -> 
 
 
 def _warn(path: str, warnings: Counter[str]) -> None:
-    for line in noted(warnings):
+    for line in warning_lines(warnings):
         log.warning("%s: %s", path, line)
 
 
