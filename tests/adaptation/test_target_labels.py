@@ -74,7 +74,7 @@ def test_a_lost_class_is_noticed_and_a_rare_one_is_not(tmp_path: Path, of: int, 
     """One source text of so many is negative, and every text of the target is labelled positive."""
     session = built(tmp_path, "task=classification", "adaptation=self_training", "trainer.epochs=3")
     method = session.methods["self_training"]
-    assert not method.collapsed(torch.tensor([0.05, 0.95]), torch.tensor([0.1, 0.9]))
+    assert not method.collapse_reason(torch.tensor([0.05, 0.95]), torch.tensor([0.1, 0.9]))
     session.source = [replace(session.source[0], label=int(place > 0)) for place in range(of)]
     session.encoder = Fixed(session.encoder, [0.0, 9.0])
     session.readings.forget()
