@@ -163,6 +163,9 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
+        (["benchmark", "experiment=syntax", "benchmark.controls.gnn=x"], "benchmark.controls.gnn=x: expected a list: [x]"),
+        (["benchmark", "experiment=syntax", "benchmark.controls.gnn=[x]"], "['x']: no method 'x' in the matrix; expected"),
+        (["benchmark", "experiment=syntax", "~benchmark.methods.gnn@shuffled"], "benchmark.only=[...] chooses methods"),
         (["benchmark", "benchmark.methods=x"], "benchmark.methods=x: expected names with lists of overrides"),
         (["parse", "input=FILE", "format=[csv]"], "format is ['csv']; expected one of blitzer_review, conll"),
         (["cache", "clear=true"], "clear=[True]: expected all, or some of parses"),
@@ -414,6 +417,14 @@ def test_an_output_that_can_not_be_written_is_told_before_anything_is_computed(
     monkeypatch.setattr("os.access", lambda path, how: False)
     _, err = command("compare", "model=run", "other=run", "input=source.jsonl", "output=new/a.jsonl", code=2)
     assert f"{Path.cwd()}: Permission denied; name a folder that can be read and written" in err
+
+
+def test_a_working_folder_that_was_deleted_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gone").mkdir()
+    monkeypatch.chdir("gone")
+    Path("../gone").rmdir()
+    _, err = command("train", "seed=1", code=2)
+    assert "domadapt train: the working folder was deleted; change to one that exists" in err
 
 
 @pytest.mark.parametrize("case", OVERWRITING)

@@ -108,6 +108,12 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
     only = matrix.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
         raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")
+    for name, others in (matrix.get("controls") or {}).items():
+        if not isinstance(others, list):
+            raise ValueError(f"benchmark.controls.{name}={others}: expected a list: [{others}]")
+        if name in only and (missing := [other for other in others if other not in methods]):
+            what = f"benchmark.controls.{name}={others}: no method {missing[0]!r} in the matrix"
+            raise ValueError(f"{what}; expected some of {[*methods]}")
     composed = []
     kinds = [*product(matrix.get("pairs") or [None], only)]
     if len(kinds) > MANY:

@@ -80,6 +80,10 @@ def _main(arguments: list[str]) -> None:
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         raise SystemExit(2)
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ValueError("the working folder was deleted; change to one that exists") from None
     take_any_character(verb in ("predict", "parse"))
     if {"-h", "--help"} & set(arguments):
         from domadapt.config.compose import verb_help
