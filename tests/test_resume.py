@@ -228,12 +228,15 @@ def test_nothing_stays_of_an_attempt_at_another_run(tmp_path: Path) -> None:
     assert not labels.exists() and labels.with_name(f"before.{labels.name}").read_text() == answers
 
 
-def test_files_of_somebody_else_are_not_deleted(shared: Path, tmp_path: Path) -> None:
+def test_files_of_somebody_else_are_not_deleted(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("domadapt.training.build.refuse_early", None)  # comes before the source-only network
     own = tmp_path / "model" / "thesis.tex"
     own.parent.mkdir()
     own.touch()
     with pytest.raises(ValueError, match=r"thesis.tex: not written by domadapt, which replaces model/"):
-        domadapt.train(settings_of(shared, f"paths.run={tmp_path}"))
+        domadapt.train(settings_of(shared, "adaptation=recipe", "trainer.epochs=4", f"paths.run={tmp_path}"))
     assert own.exists()
 
 

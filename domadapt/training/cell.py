@@ -64,6 +64,9 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
+    for name in FILES:
+        refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
+    refuse_files_of_others(folder)
     if (source_run := build.source_only(config.composed)) is not None:
         build.refuse_early(config.composed)  # which tells what is odd in methods' files, too
         if finished(source_run.folder, source_run.key) is None:
@@ -74,8 +77,6 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         raise ValueError(
             f"{source_run.folder}: is finished, but its model/, which this run learns from, is gone; {fix}"
         )
-    for name in FILES:
-        refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         return _locked(config, wait=False, keep_failure=not wait)
@@ -119,12 +120,17 @@ def _locked(config: RunConfig, wait: bool, keep_failure: bool) -> dict[str, Any]
     return metrics
 
 
-def clean(folder: Path) -> None:
-    """Delete what a killed attempt has left half written."""
+def refuse_files_of_others(folder: Path) -> None:
+    """Refuse a run's folder with files that a run does not write, where it would replace them."""
     for name, patterns in FOLDERS.items():
         for path in (folder / name).glob("*"):
             if not any(path.match(pattern) for pattern in patterns):
                 raise ValueError(f"{path}: not written by domadapt, which replaces {name}/; choose another paths.run")
+
+
+def clean(folder: Path) -> None:
+    """Delete what a killed attempt has left half written."""
+    refuse_files_of_others(folder)
     for name in FILES:
         clear_parts(folder / name)
     for part in (folder / "checkpoint").glob(".*"):
