@@ -163,8 +163,14 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
-        (["benchmark", "experiment=syntax", "benchmark.controls.gnn=x"], "benchmark.controls.gnn=x: expected a list: [x]"),
-        (["benchmark", "experiment=syntax", "benchmark.controls.gnn=[x]"], "['x']: no method 'x' in the matrix; expected"),
+        (
+            ["benchmark", "experiment=syntax", "benchmark.controls.gnn=x"],
+            "benchmark.controls.gnn=x: expected a list: [x]",
+        ),
+        (
+            ["benchmark", "experiment=syntax", "benchmark.controls.gnn=[x]"],
+            "['x']: no method 'x' in the matrix; expected",
+        ),
         (["benchmark", "experiment=syntax", "~benchmark.methods.gnn@shuffled"], "benchmark.only=[...] chooses methods"),
         (["benchmark", "benchmark.methods=x"], "benchmark.methods=x: expected names with lists of overrides"),
         (["parse", "input=FILE", "format=[csv]"], "format is ['csv']; expected one of blitzer_review, conll"),

@@ -228,9 +228,7 @@ def test_nothing_stays_of_an_attempt_at_another_run(tmp_path: Path) -> None:
     assert not labels.exists() and labels.with_name(f"before.{labels.name}").read_text() == answers
 
 
-def test_files_of_somebody_else_are_not_deleted(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_somebody_else_are_not_deleted(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("domadapt.training.build.refuse_early", None)  # comes before the source-only network
     own = tmp_path / "model" / "thesis.tex"
     own.parent.mkdir()
@@ -287,6 +285,7 @@ def test_two_sweeps_at_once_run_each_cell_once(shared: Path, tmp_path: Path) -> 
     tables = [log.read_text().split("method  ")[1].split("cells in")[0].splitlines()[:3] for log in logs]
     assert tables[0] == tables[1]
     assert [row.split()[0] for row in tables[0][1:]] == ["source_only", "masked_lm"]
+    assert all("95 % interval over test texts" in log.read_text() for log in logs)  # as the report has them
 
 
 def encoders(cache: Path) -> list[Path]:

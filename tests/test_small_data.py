@@ -177,6 +177,33 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
         domadapt.train([*run, f"paths.run={tmp_path}/other"])
 
 
+def test_the_card_tells_of_labels_that_are_spelled_in_two_ways(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", records("camera", 24))
+    write_csv(tmp_path / "few.csv", [{**row, "label": str(row["label"]).title()} for row in records("laptop", 6)])
+    write_texts(tmp_path / "b.txt", records("laptop", 8))
+    given = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
+    given += [f"target.train_path={tmp_path}/few.csv", "target_labels=all", "trainer.epochs=1", "trainer.min_steps=0"]
+    domadapt.train([*given, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    card = read_card(tmp_path / "run")
+    assert card is not None
+    commands = {warning.text.split(":")[0]: warning.command for warning in card.warnings}
+    assert commands["Labels differ in case or spaces alone"].startswith("domadapt audit data=my_files source.path=")
+
+
+def test_the_source_only_card_of_an_adaptation_trains_nothing_in_its_folder(command: Command) -> None:
+    write_csv(Path("a.csv"), records("camera", 24))
+    write_texts(Path("b.txt"), records("laptop", 8))
+    command("adapt", "a.csv", "b.txt", *TINY, "trainer.epochs=1", "trainer.min_steps=0", "paths.run=both", "seed=1")
+    commands = []
+    for folder in ("both", "both/source_only"):
+        card = read_card(folder)
+        assert card is not None
+        commands.append([w.command for w in card.warnings if "few to learn from" in w.text])
+    (again,), (nothing,) = commands
+    assert again.startswith("domadapt adapt a.csv b.txt ") and again.endswith("paths.run={run}_min_steps_300")
+    assert not nothing
+
+
 def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> None:
     rows, few = records("laptop", 8), tmp_path / "few.csv"
     write_csv(tmp_path / "a.csv", records("camera", 24))

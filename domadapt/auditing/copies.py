@@ -1,5 +1,6 @@
 """Texts that are there twice, and annotation that contradicts itself."""
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import LONGEST, SIMILAR, letters, similar_pairs
-from domadapt.utils.text import shortened
+from domadapt.utils.text import cut, shortened
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER: Final = (finding.TEST, finding.SOURCE_TEST, finding.DEV, finding.TARGET_TRAIN, finding.UNLABELLED, finding.TRAIN)
@@ -160,17 +161,20 @@ def answer_of(record: Record, what: str) -> Any:
 
 
 def spelling(parts: Parts) -> Iterator[Finding]:
-    """Labels, and types of spans, that differ in case alone."""
+    """Labels, and types of spans, that differ in case or spaces alone."""
     records = [record for side in SIDES for record in parts.records(side)]
     names = [r.label for r in records if r.label is not None], [s.type for r in records for s in r.spans or ()]
     for what, count in zip(("labels", "span types"), map(Counter, names), strict=True):
         alike: dict[str, list[str]] = defaultdict(list)
         for name, _ in count.most_common():
-            alike[name.casefold()].append(name)
+            alike[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
         for most, *rare in (same for same in alike.values() if len(same) > 1):
-            forms = ", ".join(f"{shortened(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
-            fix = f"write {shortened(most, 30)!r} everywhere in your files, if they mean the same"
-            text = f"{what.capitalize()} differ in case alone: {forms}. They are learnt and scored as different: {fix}."
+            forms = ", ".join(
+                f"{cut(name, 30)[0]!r} ({count[name]} time{'s' * (count[name] > 1)})" for name in (most, *rare)
+            )
+            fix = f"write {cut(most, 30)[0]!r} everywhere in your files, if they mean the same"
+            differ = f"{what.capitalize()} differ in case or spaces alone: {forms}"
+            text = f"{differ}. They are learnt and scored as different: {fix}."
             number = sum(count[name] for name in rare)
             yield Finding("spelling", "severe", number / count.total(), text, {"rare": number, "of": count.total()})
 

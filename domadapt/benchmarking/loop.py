@@ -236,11 +236,12 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
     print(plan(todo, at_once, launcher), flush=True)
     with Progress(todo) as watch:
         errors = run(todo)
-    done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
+    finished = [(cell.folder, metrics) for cell in todo if (metrics := cell.metrics()) is not None]
+    done = [metrics for _, metrics in finished]
     if done:
         from domadapt.reporting.tables import text_table  # loads SciPy
 
-        print(text_table(done))
+        print(text_table([{**metrics, "folder": str(folder)} for folder, metrics in finished]))
     if watch.ended:
         wall, work = time.time() - watch.started, sum(sum(metrics.seconds.values()) for metrics in watch.ended.values())
         ended = counted(len(watch.ended), "cell")

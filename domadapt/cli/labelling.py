@@ -120,7 +120,7 @@ def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]
 def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:
     """Scores, and the gain over a baseline, with 95 % intervals over texts: of models as they are, not trained anew."""
     from domadapt.statistics.items import Answer, count_items
-    from domadapt.statistics.resampling import interval, items_test, mean_of, resampled_scores
+    from domadapt.statistics.resampling import interval, items_test, mean_of, resampled_scores, score_interval
 
     gold = [labels_of(r, task.kind) for r in records]
     scores = task.score(records, predictions)
@@ -135,8 +135,8 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
 
     def line(name: str, kinds: list[str], average: str, suffix: str) -> str:
         items = counts(predictions, kinds, average)
-        ends = interval(mean_of([items.score], resampled_scores([items])))
-        low, high = max(0.0, ends.low or 0.0), min(1.0, 1.0 if ends.high is None else ends.high)
+        ends = score_interval(mean_of([items.score], resampled_scores([items])))
+        low, high = ends.low or 0.0, 1.0 if ends.high is None else ends.high
         concerned = int(items.counts.any(axis=(1, 2)).sum())  # texts that have, or are given, one of these kinds
         if items.score in (0, 1) and concerned:  # drawn again, so is it: what so few allow (Clopper & Pearson 1934)
             chance = 0.025 ** (1 / concerned)

@@ -81,7 +81,7 @@ def _main(arguments: list[str]) -> None:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         raise SystemExit(2)
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
         raise ValueError("the working folder was deleted; change to one that exists") from None
     take_any_character(verb in ("predict", "parse"))

@@ -238,7 +238,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException | YAMLError):  # the last of a file of --config-dir
-        return _flat(error).rstrip(".") + "; benchmark.only=[...] chooses methods" * ("~benchmark.methods." in str(error))
+        return _flat(error).rstrip(".") + "; benchmark.only=[...] chooses methods" * (
+            "~benchmark.methods." in str(error)
+        )
     if isinstance(error, OSError) and error.filename is not None:
         written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
         where = "to; model is read" if verb in ("export", "guide") else written

@@ -7,7 +7,7 @@ from pathlib import Path
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import Difference, Share, Statistics, gain_and_gap, read_scores, score_names, share
-from domadapt.statistics.resampling import Interval, interval, mean_of
+from domadapt.statistics.resampling import Interval, mean_of, score_interval
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
 
@@ -121,11 +121,11 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
     else:
         scored_pair, _ = read_scores(pair, predictions=False)
         mean_score = scored_pair.mean(method)
-        target = interval(mean_score) if mean_score else None
+        target = score_interval(mean_score) if mean_score else None
         closed = share(pair.headline, [gain_and_gap(scored_pair, method, pair.headline)])
     details = {name: run_mean(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
     source = run_mean(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
-    without = interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
+    without = score_interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
     known = {name: value for name, value in details.items() if value is not None}
     source = None if method.role == "in_domain" else source
     closed = Share(pair.headline, None, None, 0) if method.role in BELOW else closed

@@ -41,7 +41,7 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     tables = list(map(table, pairs, known))
     roles = {method.role for pair in pairs for method in pair.methods}
     if {"source_only", "adapted", "in_domain"} <= roles:
-        shares = shares_table(compare(pairs, predictions=False).overall)
+        shares = shares_table(compare(pairs, predictions=stored).overall)
         tables += [shares] if shares else []
     messages = [message for statistics in known if statistics for message in statistics.messages]
     return "\n\n".join([*map(as_text, tables), *messages]) or "no finished runs"

@@ -298,4 +298,7 @@ def _backbone(method: MethodRuns) -> str:
 
 
 def _training(method: MethodRuns) -> dict[str, str]:
-    return {k: v for k, v in settings(method.runs[0].config).items() if k.partition(".")[0] in ("backbone", "trainer")}
+    """Its settings of backbone and trainer, less the epochs that an adaptation adds."""
+    known = settings(method.runs[0].config)
+    names = [name for name in known if name.partition(".")[0] in ("backbone", "trainer")]
+    return {name: known[name] for name in names if name != "trainer.extra_epochs"}

@@ -202,6 +202,14 @@ def plus(one: Mean, other: Mean, factor: float) -> Mean:
     return Mean(one.values + factor * other.values, one.weights, one.units, networks, items)
 
 
+def score_interval(mean: Mean) -> Interval:
+    """The 95 % interval of a score, which lies between 0 and 1."""
+    found = interval(mean)
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
 def interval(mean: Mean) -> Interval:
     """The 95 % interval; without ends where there is nothing to draw from, and the reason says what was not drawn."""
     few = f"fewer than {FEWEST_SEEDS} seeds"

@@ -21,7 +21,7 @@ from domadapt.data.texts import words
 from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
-from domadapt.reporting.target_card import as_markdown
+from domadapt.reporting.target_card import SOURCE_ONLY, as_markdown
 from domadapt.runs.groups import backbone_name, typed
 from domadapt.runs.metrics import Expected, Metrics, Truncation
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
@@ -238,6 +238,10 @@ def _warnings(
 ) -> Iterator[CardWarning]:
     """The others, the most important first, each with what to type."""
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
+    known_odd = [finding for finding in audit.findings if finding.severity != "note"] if audit else []
+    for finding in known_odd:
+        if finding.kind in ("spelling", "conflicts"):
+            yield CardWarning(finding.text, audit_command(metrics.config["data"]))
     look = COMPARE if session.source_only else ""
     if (dev := len(session.domains.source_dev)) < FEW_DEV:
         few = f"source dev has {counted(dev, 'text')}, too few to expect a score from: label some of the target's"
@@ -266,8 +270,8 @@ def _warnings(
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
         larger = min(2 * session.max_length, session.encoder.longest)
         yield CardWarning(cut_off, _rerun_command(metrics, "max_length", larger) if larger > session.max_length else "")
-    for finding in audit.findings if audit else ():
-        if finding.severity != "note" and finding.kind.endswith(UNLIKE):
+    for finding in known_odd:
+        if finding.kind.endswith(UNLIKE):
             yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
     labelled = len(session.domains.source_records) + len(session.domains.source_dev)
     for name, count, least in zip(("labelled", "target"), (labelled, texts), MEASURED[session.task.kind], strict=True):
@@ -414,8 +418,19 @@ def leave_card(
         texts = [text for text in session.domains.unlabelled.texts if text.text not in learnt]
         source_only = os.path.relpath(session.source_only, folder)
         card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder), source_only=source_only)
+    elif folder.name == SOURCE_ONLY != _named_folder(metrics["command"]):
+        # Made for an adapted model: the command that was typed trains both, and the adapted model's card has it.
+        again = ("domadapt train ", "domadapt adapt ")
+        warnings = (replace(w, command="" if w.command.startswith(again) else w.command) for w in card.warnings)
+        card = replace(card, warnings=tuple(warnings))
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
+
+
+def _named_folder(command: str | None) -> str:
+    """The last part of a command's ``paths.run``; source_only where it names none."""
+    named = (word.partition("=")[2] for word in shlex.split(command or "") if word.startswith("paths.run="))
+    return Path(next(named, SOURCE_ONLY)).name
 
 
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:

@@ -305,6 +305,7 @@ COPIED: dict[str, Change] = {
 DOUBLED = {"unlabelled": text(lambda t: f"{t} {t}")}
 CONTRARY: dict[str, Change] = {"train": contradicting}
 CASED = {"test": some(10, each(label="Positive", spans=(Span(0, 2, "Aspect"),)))}
+SPACED = {"test": both(some(10, each(label="very good")), lambda rs: (replace(rs[0], label="very\xa0good"), *rs[1:]))}
 ALMOST = {"unlabelled": adding("test", 0, 9, "Xo {}".format)}
 AGAIN = {"train": both(adding("train", 0, 12), adding("train", 0, 12))}
 ALIEN = {"test": some(4, each(label="neutral", spans=(Span(0, 2, "brand"),)))}
@@ -327,6 +328,7 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (conflicts, {"train": lambda rs: (*rs, OTHER)}, "source and target together/labels", "note", {"conflicting": 1}),
     (spelling, CASED, "Labels/'Positive' (12 times)/write 'positive' everywhere", "severe", {"rare": 12, "of": 440}),
     (spelling, CASED, "Span types/'Aspect' (12 times)", "severe", {"rare": 12}),
+    (spelling, SPACED, r"Labels/'very\xa0good' (1 time)/write 'very good' everywhere", "severe", {"rare": 1}),
     (shift, source(mostly_positive), "from camera to laptop", "warning", {"p": (0, 0.001), "positive source": 0.8}),
     (shift, {"test": mostly_positive}, "Labels shift from the target train to the target test", "warning", {}),
     (shift, ALIEN, "(neutral)", "severe", {"texts": 30}),

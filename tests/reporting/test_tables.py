@@ -138,6 +138,26 @@ def test_a_reference_shares_the_backbone_whatever_the_threads() -> None:
     assert found["lisa_b"] is not None and found["lisa_b"].name == "source_only_b" and found["lisa_c"] is None
 
 
+def test_a_reference_is_trained_alike_but_for_epochs_that_an_adaptation_adds() -> None:
+    def run(method: str, epochs: int, extra: int = 0) -> Any:
+        return make_metrics(method, 1, 0.5, config={"trainer": {"epochs": epochs, "extra_epochs": extra}})
+
+    (pair,) = grouped(
+        [run(*one) for one in (("source_only", 1), ("source_only", 2), ("recipe", 1, 2), ("recipe", 2, 2))]
+    )
+    names = [
+        (method.name, reference(pair, method, "source_only")) for method in pair.methods if method.role == "adapted"
+    ]
+    assert [(name, one and one.name) for name, one in names] == [
+        (f"recipe (trainer.epochs={n})", f"source_only (trainer.epochs={n})") for n in (1, 2)
+    ]
+
+
+def test_a_score_is_in_no_case_above_100() -> None:
+    text = tables.text_table(met({"source_only": (0.7, 0.8, 0.9), "lisa": (0.1, 0.2, 0.3)}))
+    assert _cells(text, "source_only")[2].endswith("–100.0 (s)") and _cells(text, "lisa")[2].startswith("0.0–")
+
+
 def test_no_gap_between_unlike_test_sets() -> None:
     scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
     sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
