@@ -37,13 +37,13 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
     stored = all(run.folder for pair in pairs for run in pair.runs)  # where predictions are
-    known = [compare([pair]) if stored else None for pair in pairs]
-    tables = list(map(table, pairs, known))
     roles = {method.role for pair in pairs for method in pair.methods}
-    if {"source_only", "adapted", "in_domain"} <= roles:
-        shares = shares_table(compare(pairs, predictions=stored).overall)
-        tables += [shares] if shares else []
-    messages = [message for statistics in known if statistics for message in statistics.messages]
+    shared = {"source_only", "adapted", "in_domain"} <= roles
+    statistics = compare(pairs, predictions=stored) if stored or shared else None
+    tables = [table(pair, statistics if stored else None) for pair in pairs]
+    if statistics and shared and (shares := shares_table(statistics.overall)):
+        tables.append(shares)
+    messages = statistics.messages if statistics and stored else ()
     return "\n\n".join([*map(as_text, tables), *messages]) or "no finished runs"
 
 
