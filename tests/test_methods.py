@@ -83,7 +83,7 @@ def losses_move_something(session: Session) -> None:
     step = support.tiny_step(session)
     for own in session.methods.values():
         losses = own.losses(step)
-        refused = getattr(own, "refused", 0)  # labels that have collapsed are not learnt from
+        refused = getattr(own, "refusals", 0)  # labels that have collapsed are not learnt from
         assert set(losses) == {name for name, weight in own.weights.items() if weight and not refused}
         moves = [*losses.values()] or [step.source.output.logits.square().mean()]  # what has no loss has the task's
         torch.stack(moves).sum().backward(retain_graph=True)

@@ -55,9 +55,7 @@ class ExternalLabels(Method):
         self.paths = [path] if isinstance(path, str) else [str(file) for file in path]
         self.batch_size, self.bootstrap = batch_size, bootstrap
         self.examples: list[Example] = []  #: that a file labels
-        self.soft_labels: list[
-            Tensor
-        ] = []  #: of each, (rows, classes) log-probabilities, of words with a piece or its own
+        self.soft_labels: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: its words' or its own
         self.file_answers = NOTHING, NOTHING  #: (files, rows) class ids, and confidences
 
     def refuse(self, domains: Domains, task: Task) -> None:
@@ -216,7 +214,7 @@ def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor
 def average_answers(probabilities: Tensor, answers: Tensor, confidences: Tensor) -> Tensor:
     """Mean of the network's (rows, classes) probabilities and what files say.
 
-    ``answers``: (files, rows) class ids, -1 for nothing; ``sure``: their confidences, for the rest the network decides.
+    ``answers``: (files, rows) class ids, -1 for nothing; ``confidences``: theirs, for the rest the network decides.
 
     >>> network, answers = torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])
     >>> average_answers(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()
