@@ -42,7 +42,7 @@ def one_cache_and_scores_from_few_texts(tmp_path_factory: pytest.TempPathFactory
     """What one test parses no other parses again; corpora are small, and a score is expected of them all the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOMADAPT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("domadapt.analysis.expected.FEW", 2)
+        patch.setattr("domadapt.analysis.expected.FEWEST_DEV", 2)
         yield
 
 

@@ -409,7 +409,7 @@ def test_attention_and_dropout_of_another_device_stay_there() -> None:
     states, mask = torch.zeros(1, 2, 3, 4, device="meta"), torch.zeros(3, dtype=torch.bool, device="meta")
     attended = attention.plain_attention(states, states, states, mask, None, 0.1)
     assert attended.device == attention.ByteDropout(0.1)(states).device == states.device
-    long = torch.zeros(1, 2, attention.SHORT + 1, 4, device="meta")
+    long = torch.zeros(1, 2, attention.PLAIN_LENGTH + 1, 4, device="meta")
     assert [attention.uses_plain_attention(nn.Module(), one, one, mask) for one in (states, long)] == [True, False]
 
 

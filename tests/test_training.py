@@ -75,7 +75,7 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
 def test_a_log_says_after_a_minute_how_long_training_takes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("domadapt.training.epochs.FIRST", 0.0)
+    monkeypatch.setattr("domadapt.training.epochs.FIRST_LINE", 0.0)
     with caplog.at_level("INFO"):
         trained(tmp_path, "run", "trainer.epochs=2")
     told = [record.getMessage() for record in caplog.records if record.name == "domadapt.epochs"]

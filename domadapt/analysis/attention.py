@@ -14,13 +14,13 @@ from domadapt.analysis.subject import MODELS, Subject, arcs
 from domadapt.data.batches import Example, encode, in_order
 from domadapt.inference.description import read_description
 from domadapt.methods.session import Session
-from domadapt.syntax.parser import SILENT, Parse
+from domadapt.syntax.parser import PUNCTUATION, Parse
 from domadapt.utils.work import progress
 
 Maps = NDArray[np.float32]  # (heads, pieces or words, the same), attending one in rows
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
-LEAST = 0.1  # share of a word's attention that is drawn
+DRAWN_FROM = 0.1  # share of a word's attention that is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,16 @@ def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:
     """
     best = weights.argmax(1).astype(np.int64) if len(weights) else np.zeros(0, dtype=np.int64)
     shares = zip(parse.relations, weights.max(1, initial=0.0), strict=True)
-    names = tuple(SILENT if relation == SILENT or x < LEAST else f"{100 * x:.0f}" for relation, x in shares)
+    names = tuple(
+        PUNCTUATION if relation == PUNCTUATION or x < DRAWN_FROM else f"{100 * x:.0f}" for relation, x in shares
+    )
     words, heads = arcs(parse)
     return Parse(parse.words, best, names, parse.tags), int((best[words] == heads).sum()), len(words)
 
 
 REACH = 10  # words that an offset may span
 ALL = "all"  # relations together
-FEWEST = 20  # words of a relation that an accuracy is told of
+FEWEST_WORDS = 20  # words of a relation that an accuracy is told of
 DIRECTIONS = ("to", "from")  # the word attends to its head; the head attends to the word
 OFFSETS = tuple(offset for offset in range(-REACH, REACH + 1) if offset)
 
@@ -139,7 +141,7 @@ class Tally:
     def shares(self, counted: Mapping[str, Places], relation: str) -> Array | None:
         """Of hits or offsets, the shares of the relation's words; None of too few."""
         words = self.words.get(relation, 0)
-        return np.asarray(counted[relation] / words) if words >= FEWEST else None
+        return np.asarray(counted[relation] / words) if words >= FEWEST_WORDS else None
 
 
 def most_attended(weights: Maps, words: Places) -> Places:
@@ -173,7 +175,7 @@ class Relation:
 def heads_of(tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> tuple[Relation, ...]:
     """What the best heads on source text do, by relation, the commonest first; tallies are by model and side."""
     counted = next(iter(tallies.values()))["source"].words
-    names = [name for name, count in counted.items() if count >= FEWEST]
+    names = [name for name, count in counted.items() if count >= FEWEST_WORDS]
     names.sort(key=lambda name: (name != ALL, -counted[name]))
     return tuple(_relation(name, tallies, layers) for name in names)
 

@@ -191,7 +191,7 @@ class TrackRecord:
 
 ESTIMATE = "doc"  # difference of confidences, by its name in metrics.json
 RESAMPLES, COVERED = 200, 0.9
-FEW = 30  # texts of source dev, below which no score is expected
+FEWEST_DEV = 30  # texts of source dev, below which no score is expected
 # By kind of task.
 KNOWN = {
     # MiniLM, source_only and recipe on the development pairs of MEMD: results/expected.csv (benchmarks.expected).
@@ -205,14 +205,14 @@ KNOWN = {
 def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval: source dev's, changed by what confidence changes.
 
-    As :class:`~domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEW` texts of dev, or without BIO.
+    As :class:`~domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEWEST_DEV` texts, or without BIO.
     """
     tags = task.kind == "token"
     if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
         return None
     known, heat = KNOWN[task.kind], temperature(dev)
     sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
-    if sizes[0] < FEW:
+    if sizes[0] < FEWEST_DEV:
         return None
     kinds = [kind_counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
     kinds.insert(0, kind_counts(dev, task.labels, labelled=True))

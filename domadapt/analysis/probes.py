@@ -20,10 +20,10 @@ RANK: Final = 64  # the paper finds no gain beyond
 EPOCHS: Final = 20  # on MiniLM, 100 found no more
 BATCH: Final = 20
 RATE: Final = 5e-3
-SHORTEST, LONGEST = 5, 50  # words of a sentence, as in the paper
+SHORTEST_SENTENCE, LONGEST_SENTENCE = 5, 50  # words of a sentence, as in the paper
 HELD_OUT: Final = 5  # every fifth source text is
-MOST: Final = 1000  # sentences of a domain
-FEWEST: Final = 10
+MOST_SENTENCES: Final = 1000  # sentences of a domain
+FEWEST_SENTENCES: Final = 10
 Array = NDArray[np.float64]
 States = Sequence[Tensor]  # (n, width) of the words of each sentence
 
@@ -186,10 +186,11 @@ def structural_probe(subject: Subject) -> StructuralProbe:
     held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in source], dtype=bool)
     learnt, home = ([tree for (_, tree), chosen in zip(source, mask) if chosen] for mask in (~held_out, held_out))
     away = [tree for _, tree in target]
-    if min(len(learnt), len(home), len(away)) < FEWEST:
+    if min(len(learnt), len(home), len(away)) < FEWEST_SENTENCES:
         return StructuralProbe(
-            reason=f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held "
-            f"out and {len(away)} of the target are too few for structural probes; {FEWEST} of each are needed"
+            reason=f"{len(learnt)} source sentences of {SHORTEST_SENTENCE} to {LONGEST_SENTENCE} words to learn from, "
+            f"{len(home)} held out and {len(away)} of the target are too few for structural probes; "
+            f"{FEWEST_SENTENCES} of each are needed"
         )
     rank, names = min(RANK, subject.before.encoder.width), tuple[str, ...]()
     scores: dict[str, dict[str, tuple[TreeScores, ...]]] = {}
@@ -211,12 +212,12 @@ def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
 
 
 def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
-    """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST`."""
+    """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST_SENTENCES`."""
     parsed = [(example, example.parse) for example in examples if example.parse is not None]
-    every = [(example, tree) for example, parse in parsed for tree in trees(parse, SHORTEST, LONGEST)]
+    every = [(example, tree) for example, parse in parsed for tree in trees(parse, SHORTEST_SENTENCE, LONGEST_SENTENCE)]
     sentences = [(text, tree) for text, tree in every if (text.alignment.word_first_pieces()[tree.words] >= 0).all()]
-    if len(sentences) > MOST:  # evenly from all texts
-        sentences = [sentences[i] for i in np.linspace(0, len(sentences) - 1, MOST).astype(int)]
+    if len(sentences) > MOST_SENTENCES:  # evenly from all texts
+        sentences = [sentences[i] for i in np.linspace(0, len(sentences) - 1, MOST_SENTENCES).astype(int)]
     return sentences
 
 

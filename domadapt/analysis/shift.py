@@ -23,10 +23,10 @@ from domadapt.data.records import Record
 from domadapt.data.texts import words
 from domadapt.methods.session import Session
 
-SHOWN: Final = 5
+SHOWN_WORDS: Final = 5
 FOLDS: Final = 5
 SHRINK: Final = 0.01  # strong: there may be as many dimensions as texts
-FEWEST: Final = 20  # texts of each domain
+FEWEST_TEXTS: Final = 20  # texts of each domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
     if first and second:
         halves = (*overlap(first, second)[:2], jensen_shannon(first, second))
     shares = {item: (every[item] / every.total(), other[item] / other.total()) for item in every | other}
-    most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN]
+    most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN_WORDS]
     moved, divergence = tuple((item, *shares[item]) for item in most), jensen_shannon(every, other)
-    return Compared(types, tokens, divergence, *halves, len(other), other.total(), tuple(new[:SHOWN]), moved)
+    return Compared(types, tokens, divergence, *halves, len(other), other.total(), tuple(new[:SHOWN_WORDS]), moved)
 
 
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
@@ -89,7 +89,7 @@ def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) 
     (2.0, 0.0, None)
     """
     size = min(len(source), len(target))
-    if size < FEWEST:
+    if size < FEWEST_TEXTS:
         return None
     random = np.random.default_rng(seed)
     points = np.concatenate([side[random.permutation(len(side))[:size]] for side in (source, target)])
@@ -112,7 +112,7 @@ class Lengths:
 class DomainShift:
     """What moves from source to target."""
 
-    compared: dict[str, Compared]  #: the names of READ; where labels are known, ``labels`` and ``TYPE terms``
+    compared: dict[str, Compared]  #: the names of WORDS_OF; where labels are known, ``labels`` and ``TYPE terms``
     lengths: Lengths | None
     layers: tuple[str, ...]  #: their names, the embeddings first
     a_distances: dict[str, tuple[float, ...]]  #: by model, of each layer; empty with too few texts or unreadable layers
@@ -120,7 +120,7 @@ class DomainShift:
     reason: str = ""  #: why there are no distances
 
 
-READ: dict[str, Callable[[Example], Sequence[str]]] = {
+WORDS_OF: dict[str, Callable[[Example], Sequence[str]]] = {
     "words": lambda example: words(example.text),
     "parts of speech": lambda example: [tag for tag in example.parse.tags if tag] if example.parse else (),
     "relations": lambda example: example.parse.relations if example.parse else (),
@@ -131,7 +131,8 @@ def domain_shift(subject: Subject) -> DomainShift:
     """Compare both sides of an analysis; what needs labels, where both have them."""
     sides = subject.sides().values()
     items: dict[str, list[list[Counter[str]]]] = {
-        name: [[Counter(read(example)) for example in side.examples] for side in sides] for name, read in READ.items()
+        name: [[Counter(read(example)) for example in side.examples] for side in sides]
+        for name, read in WORDS_OF.items()
     }
     items["labels"] = [[labels_of(record) for record in side.labelled] for side in sides]
     kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
@@ -143,7 +144,7 @@ def domain_shift(subject: Subject) -> DomainShift:
     if source and target:
         lengths = Lengths(float(median(source)), float(median(target)), cliffs_delta(source, target)[0])
     distances = _distances(subject) if not subject.unreadable else {}
-    few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
+    few = f"fewer than {FEWEST_TEXTS} texts of a domain: too few for a classifier of domains"
     layers = layer_names(len(distances["after"])) if distances else ()
     texts = {name: len(side.examples) for name, side in subject.sides().items()}
     return DomainShift(compared, lengths, layers, distances, texts, "" if distances else subject.unreadable or few)

@@ -23,7 +23,7 @@ from domadapt.inference.model import load
 from domadapt.methods.session import Session
 from domadapt.models.contracts import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, layer_states, refuse_turned
-from domadapt.syntax.parser import SILENT, Parse, Parser
+from domadapt.syntax.parser import PUNCTUATION, Parse, Parser
 
 MODELS = ("before", "after")
 
@@ -150,7 +150,7 @@ def arcs(parse: Parse, read: NDArray[np.bool_] | None = None) -> tuple[NDArray[n
     [[0], [1]]
     """
     words = np.arange(len(parse.heads))
-    inner = (parse.heads != words) & (np.array(parse.relations, dtype=object) != SILENT)
+    inner = (parse.heads != words) & (np.array(parse.relations, dtype=object) != PUNCTUATION)
     if read is not None and len(words):
         inner &= read & read[parse.heads]
     return words[inner], parse.heads[inner]

@@ -11,13 +11,13 @@ from domadapt.auditing import finding
 from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts, percent
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
-from domadapt.data.texts import LONGEST, SIMILAR, letters, similar_pairs
+from domadapt.data.texts import COMPARED_BYTES, SIMILAR, letters, similar_pairs
 from domadapt.utils.text import cut, shortened
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER: Final = (finding.TEST, finding.SOURCE_TEST, finding.DEV, finding.TARGET_TRAIN, finding.UNLABELLED, finding.TRAIN)
 SEVERE: Final = 0.05  # of the texts whose score it spoils
-FEW: Final = 0.002  # of them: below it, short phrases that everybody writes
+FEW_COPIES: Final = 0.002  # of them: below it, short phrases that everybody writes
 WITHIN: Final = 0.05  # of a part's texts: below it, repeats are worth a note
 
 
@@ -71,7 +71,7 @@ HARMLESS: Final = {
 def grade_copies(counted: Part, others: Part, texts: int, exact: bool = True) -> tuple[str, str]:
     """How bad it is that so many texts of a part stand in another too, and what to do about it."""
     share = texts / len(counted.records) if texts > 1 else 0.0
-    known = "severe" if share >= SEVERE else "warning" if share >= FEW else "note"
+    known = "severe" if share >= SEVERE else "warning" if share >= FEW_COPIES else "note"
     if counted.name in (finding.TEST, finding.SOURCE_TEST) and others.name in SPOILT:
         return known, f"{SPOILT[others.name]}: print the clean score beside the published one"
     if (counted.name, others.name) == (finding.DEV, finding.TRAIN):
@@ -97,9 +97,9 @@ def near_duplicates(parts: Parts) -> Iterator[Finding]:
                 text = f"have a near duplicate in the {others.name} and no exact one (Jaccard {SIMILAR} or more): {why}"
             examples = _side_by_side(counted, alike, others, near)
             yield counted.finding("near duplicates", grade, len(alike), text, examples)
-    long = sum(len(key.encode()) > LONGEST for key in keys)
+    long = sum(len(key.encode()) > COMPARED_BYTES for key in keys)
     if long:
-        text = f"{long} texts are longer than {LONGEST} bytes and were compared by their beginning alone."
+        text = f"{long} texts are longer than {COMPARED_BYTES} bytes and were compared by their beginning alone."
         yield Finding("near duplicates", "note", 0.0, text, {"texts": long})
 
 
@@ -198,8 +198,8 @@ def _difference(group: list[Record], what: str) -> str:
 # (aspects and opinions of devices, laptops, restaurants). At 1 in 20, 90 such pairs leave none touching once in 100
 # times. Aspects alone touch less: never in 176 such pairs of laptops, 3 times in 386 of restaurants. So this is a
 # question to the owner and no proof, unless spans of different types do touch.
-ENOUGH: Final = 90
-MANY: Final = 0.2  # share of sentences without a span from which leaving them out changes the task
+ENOUGH_TEXTS: Final = 90
+MANY_WITHOUT: Final = 0.2  # share of sentences without a span from which leaving them out changes the task
 
 
 def annotation(parts: Parts) -> Iterator[Finding]:
@@ -208,7 +208,7 @@ def annotation(parts: Parts) -> Iterator[Finding]:
     spans = {side: records for side, records in known.items() if any(r.spans for r in records)}
     for side, records in spans.items():
         between, others = gaps(records), gaps(records, one_type=False)[0]
-        if between[0] or between[1] < ENOUGH:
+        if between[0] or between[1] < ENOUGH_TEXTS:
             continue
         evidence = "either the texts have no such neighbours, or they were merged"
         if others:
@@ -231,7 +231,7 @@ def annotation(parts: Parts) -> Iterator[Finding]:
             + (" One domain has hardly any: somebody may have left them out." if min(shares) < 0.02 else "")
         )
         numbers = {f"{name} {what}": n for name, pair in empty.items() for what, n in zip(("empty", "of"), pair)}
-        yield Finding("annotation", "warning" if max(shares) >= MANY else "note", max(shares), text, numbers)
+        yield Finding("annotation", "warning" if max(shares) >= MANY_WITHOUT else "note", max(shares), text, numbers)
 
 
 def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:

@@ -179,9 +179,9 @@ def _lengths(parts: Parts) -> Iterator[Finding]:
         yield Finding("length shift", grade, abs(effect), text, numbers)
 
 
-FEWEST: Final = 40  # labelled texts a domain
-MOST: Final = 4000  # labelled texts read of a domain
-READ: Final = 20_000  # characters of a text
+FEWEST_TEXTS: Final = 40  # labelled texts a domain
+MOST_TEXTS: Final = 4000  # labelled texts read of a domain
+READ_CHARACTERS: Final = 20_000  # characters of a text
 FOLDS: Final = 5
 
 
@@ -195,7 +195,7 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     classes = sorted({*labels} & {*target_labels})
     if len(classes) < 2 or any(min(Counter(labelled)[c] for c in classes) < FOLDS for _, labelled in data):
         return
-    if min(len(texts), len(target_texts)) < FEWEST:
+    if min(len(texts), len(target_texts)) < FEWEST_TEXTS:
         return
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -243,5 +243,5 @@ def _predicted(texts: Sequence[str], gold: Sequence[str], predicted: Sequence[st
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:
     """Labelled texts of a domain, none twice: a copy in another fold would be no test."""
     distinct = {copy_key(r.text): r for r in parts.records(side) if r.label is not None}
-    records = sampled([*distinct.values()], MOST, seed)
-    return [r.text[:READ] for r in records], [str(r.label) for r in records]
+    records = sampled([*distinct.values()], MOST_TEXTS, seed)
+    return [r.text[:READ_CHARACTERS] for r in records], [str(r.label) for r in records]

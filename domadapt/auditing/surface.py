@@ -14,7 +14,7 @@ from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
 from domadapt.utils.text import shortened
 
-FEW: Final = 20  # texts, and for tokens texts with a mark to judge by; with fewer a part is not judged
+FEW_JUDGED: Final = 20  # texts, and for tokens texts with a mark to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
 _MARK: Final = re.compile(r"\w( ?)[.,!?;](?= |$)")  # a mark behind a word, and whether a space parts the two
 _SPLIT: Final = re.compile(r"\w n't\b|\w '(?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
@@ -48,9 +48,11 @@ def surface(part: Part) -> dict[str, float]:
 
 def preparation(parts: Parts) -> Iterator[Finding]:
     """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
-    known = [(part, surface(part)) for part in parts.texts if len(part.records) >= FEW]
+    known = [(part, surface(part)) for part in parts.texts if len(part.records) >= FEW_JUDGED]
     for what, (verb, learnt, setting) in PREPARED.items():
-        shares = [(part, measured[what]) for part, measured in known if what == "cased" or measured["judged"] >= FEW]
+        shares = [
+            (part, measured[what]) for part, measured in known if what == "cased" or measured["judged"] >= FEW_JUDGED
+        ]
         apart = [(a, x, b, y) for (a, x), (b, y) in combinations(shares, 2) if abs(x - y) >= APART]
         across = sorted((pair for pair in apart if pair[0].side != pair[2].side), key=lambda p: -abs(p[1] - p[3]))
         for a, x, b, y in (*(pair for pair in apart if pair[0].side == pair[2].side), *across[:1]):
@@ -114,11 +116,11 @@ def _around(text: str, has: Callable[[str], Any], width: int = 60) -> str:
     return next((text[start : start + width] for start in starts if has(text[start : start + width])), text[:width])
 
 
-MOST: Final = 1500  # texts a side
+MOST_TEXTS: Final = 1500  # texts a side
 PAIRS: Final = 4000  # of the source
 TELLS: Final = 0.1  # of the way from the commonest label to all, that one text of a pair tells
-FEWEST: Final = 40
-LONGEST: Final = 1000  # characters read of a text
+FEWEST_TEXTS: Final = 40
+READ_CHARACTERS: Final = 1000  # characters read of a text
 FOLDS: Final = 5
 TOP: Final = 8
 ALIKE: Final = 0.7  # area under the curve from which parts of one domain were not prepared alike
@@ -166,9 +168,9 @@ def sample(first: Part, second: Part, seed: int) -> tuple[list[str], list[str]] 
     rng = np.random.default_rng(seed)
     distinct = [dict(zip(part.keys, part.records, strict=True)) for part in (first, second)]
     shared = distinct[0].keys() & distinct[1].keys()
-    texts = [[r.text[:LONGEST] for key, r in side.items() if key not in shared] for side in distinct]
-    count = min(MOST, *map(len, texts))
-    if count < FEWEST:
+    texts = [[r.text[:READ_CHARACTERS] for key, r in side.items() if key not in shared] for side in distinct]
+    count = min(MOST_TEXTS, *map(len, texts))
+    if count < FEWEST_TEXTS:
         return None
     one, other = (sampled(side, count, rng) for side in texts)
     return one, other
@@ -183,7 +185,8 @@ def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     """
     for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (UNLABELLED, TARGET_TRAIN), (TRAIN, TEST)):
         chosen = sample(a, b, seed)
-        few = f"{a.name} and {b.name}: fewer than {FEWEST} different texts that the other lacks: no domain classifier."
+        both = f"{a.name} and {b.name}"
+        few = f"{both}: fewer than {FEWEST_TEXTS} different texts that the other lacks: no domain classifier."
         yield _separation_finding(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
 
 
@@ -222,7 +225,7 @@ def one_text(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     pairs = [r for r in parts.records("source") if r.label is not None and len(ranges(r.text)) == 2]
     records = sampled(pairs, PAIRS, seed)
     counts = Counter(record.label for record in records)
-    if len(counts) < 2 or min(counts.values()) < FOLDS or len(records) < FEWEST:
+    if len(counts) < 2 or min(counts.values()) < FOLDS or len(records) < FEWEST_TEXTS:
         return
     most = max(counts.values()) / len(records)
     for side, which in enumerate(("first", "second")):

@@ -68,9 +68,9 @@ def check_search(cfg: Mapping[str, Any], verb: str) -> None:
 
 
 # What a run tells of its progress: the table of cells says how far each is.
-TOLD = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.status")
+PROGRESS_LOGGERS = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.status")
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
-QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
+WITHOUT_LOGGING = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Job:
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
-        with quieter(TOLD, logging.WARNING):
+        with quieter(PROGRESS_LOGGERS, logging.WARNING):
             try:
                 return train(run_config(cfg), self.wait)
             except Exception as error:
@@ -112,7 +112,7 @@ def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, A
     if not jobs:
         return []
     with initialized():
-        written = [[*_inherited(), *QUIET, *job] for job in jobs]
+        written = [[*_inherited(), *WITHOUT_LOGGING, *job] for job in jobs]
         cfg = compose("train", written[0], with_hydra=True)
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
         launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)

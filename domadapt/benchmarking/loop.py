@@ -37,8 +37,8 @@ from domadapt.utils.text import counted, duration
 from domadapt.utils.work import Stopped, progress, with_notes
 
 log = logging.getLogger(__name__)
-EVERY = 1.0  # seconds between two looks at the cells
-MANY = 20  # pairs × methods, from which on composing them is told of
+LOOK_SECONDS = 1.0  # seconds between two looks at the cells
+MANY_KINDS = 20  # pairs × methods, from which on composing them is told of
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
 
@@ -116,7 +116,7 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
             raise ValueError(f"{what}; expected some of {[*methods]}")
     composed = []
     kinds = [*product(matrix.get("pairs") or [None], only)]
-    if len(kinds) > MANY:
+    if len(kinds) > MANY_KINDS:
         log.info("composing %d cells, which takes some seconds", len(kinds) * len(matrix["seeds"]))
     for pair, method in progress(kinds, "plan", len(kinds), "kind of cell"):
         regret = "trainer.regret=true"  # the report has a table of it
@@ -291,7 +291,7 @@ class Progress:
 
     def _tell(self) -> None:
         while True:
-            over = self._stop.wait(EVERY)
+            over = self._stop.wait(LOOK_SECONDS)
             for line in self.look():
                 count, took = len(self.ended), time.time() - self.started
                 left = self.total - self.finished - count
@@ -325,7 +325,7 @@ def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[
         log.warning("cells were run on other hardware than this machine's: add 'trainer.hardware=%s' to see them", kind)
 
 
-class Swept(BaseException):
+class SweepEnded(BaseException):
     """The grid has been run, or its cause ended it; Hydra makes mere warnings of Exceptions, and would run it again."""
 
 
@@ -350,8 +350,8 @@ class Sweep(Callback):
             try:
                 run_grid(config, Sweep.command)
             except Exception as error:
-                raise Swept from error
-            raise Swept
+                raise SweepEnded from error
+            raise SweepEnded
 
     def on_multirun_end(self, config: Any, **_: Any) -> None:
         """Of a search say where its best settings are kept."""

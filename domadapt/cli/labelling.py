@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model
     from domadapt.tasks.task import Prediction, Task
 
-FEW = 30  # labelled texts below which an interval says little
-SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their characters, and those of a span in a list
+FEW_LABELLED = 30  # labelled texts below which an interval says little
+SHOWN_ROWS, LONGEST_TEXT, LONGEST_SPAN = 10, 160, 40  # texts that compare prints, their characters, those of a span
 
 
 def score(cfg: Settings) -> str:
@@ -67,7 +67,7 @@ def score(cfg: Settings) -> str:
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
         if _has_learned_from(one, path):
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
-    if len(records) < FEW:
+    if len(records) < FEW_LABELLED:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
     card = read_card(folder.parent) if folder.name == "model" else None  # what else lies there is another model
     if card is not None and card.expected is not None:
@@ -197,9 +197,9 @@ def compare(cfg: Settings) -> str:
         lines += [f"  {count:5}  {escape_controls(a)} → {escape_controls(b)}" for (a, b), count in moved.most_common()]
     else:
         lines += [_only(rows, "a", "b"), _only(rows, "b", "a")]
-    for row in rows[:SHOWN]:
+    for row in rows[:SHOWN_ROWS]:
         labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
-        lines += [f"\n  {shortened(row['text'], LONGEST)}", *labels]
+        lines += [f"\n  {shortened(row['text'], LONGEST_TEXT)}", *labels]
     return "\n".join(lines)
 
 
@@ -207,14 +207,14 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
     spans = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
     counts = Counter(" ".join(words.lower().split()) for words in spans)
-    common = ", ".join(f"{shortened(words, LONG)} ({count})" for words, count in counts.most_common(SHOWN))
+    common = ", ".join(f"{shortened(words, LONGEST_SPAN)} ({count})" for words, count in counts.most_common(SHOWN_ROWS))
     return f"  found by {name} alone: {counted(counts.total(), 'span')}{': ' if common else ''}{common}"
 
 
 def _in_words(text: str, labels: set[Any], kind: str) -> str:
     if kind == "sequence":
         return escape_controls(str(min(labels)))
-    spans = ((shortened(text[start:end], LONGEST), escape_controls(name)) for start, end, name in sorted(labels))
+    spans = ((shortened(text[start:end], LONGEST_TEXT), escape_controls(name)) for start, end, name in sorted(labels))
     return ", ".join(f"{words} [{name}]" for words, name in spans) or "nothing"
 
 

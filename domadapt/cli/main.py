@@ -104,7 +104,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     from hydra.types import RunMode
 
     from domadapt.benchmarking.launching import check_search, picklable
-    from domadapt.benchmarking.loop import Sweep, Swept
+    from domadapt.benchmarking.loop import Sweep, SweepEnded
     from domadapt.config.resolvers import register
 
     called = verb
@@ -135,7 +135,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     Sweep.command = tuple(arguments)
     try:
         hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
-    except Swept as end:
+    except SweepEnded as end:
         if end.__cause__:
             raise end.__cause__ from None
 
@@ -155,7 +155,9 @@ def hydra_arguments(verb: str, arguments: list[str]) -> tuple[str, list[str], li
     if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *pipe_to_file(words.positional(verb, arguments[1:]))]
     typed = words.positional(verb, arguments[1:])
-    typed = [words.HOME.sub(lambda match: f"{match[1]}{Path.home()}", word) for word in typed]  # not in what is quoted
+    typed = [
+        words.HOME_PATH.sub(lambda match: f"{match[1]}{Path.home()}", word) for word in typed
+    ]  # not in what is quoted
     words.check_words(verb, typed)
     if verb == "train":
         from domadapt.inference.description import model_as_backbone

@@ -17,7 +17,7 @@ from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, model_folder, read_description, refuse_occupied
-from domadapt.inference.light import MANY, Exported, is_exported, light_model
+from domadapt.inference.light import MANY_TEXTS, Exported, is_exported, light_model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
 from domadapt.runs.groups import load, refuse_missing, typed
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 DAY = 24 * 3600  # seconds
-LEAST = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
+LEAST_OF = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
 CACHED = {  # a kind of what is cached: how the names of its files or folders begin, and what they are
     "parses": ("parses-", "of texts, by parser"),
     "masked-lm": ("masked-lm-", "encoders after masked language modelling"),
@@ -105,7 +105,7 @@ def predict(cfg: Settings) -> None:
         texts = iter([UnlabelledText("text", "input", given)])
     names = Exported(folder).task.names if is_exported(folder) else read_description(folder).names
     limits = read_limits(cfg.threshold, names)
-    head = list(islice(texts, MANY))
+    head = list(islice(texts, MANY_TEXTS))
     model = labeller(cfg, folder, head)
     texts = chain(head, texts)
     done = truncated = 0
@@ -256,7 +256,7 @@ def analyze(cfg: Settings) -> str:
     check_data(cfg.data)
     from domadapt.reporting.frames import html_file  # loads SciPy
 
-    for name, from_ in LEAST.items():
+    for name, from_ in LEAST_OF.items():
         in_range(name, getattr(cfg, name), from_, SEEDS, whole=True)
     output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject

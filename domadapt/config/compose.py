@@ -23,7 +23,7 @@ from yaml import YAMLError
 
 from domadapt.config.overrides import check_utf8, config_dirs, lengthen, one_of, several_trackers
 from domadapt.config.resolvers import register
-from domadapt.utils.files import FULL
+from domadapt.utils.files import DISK_FULL
 from domadapt.utils.redact import hide_secrets
 from domadapt.utils.work import Stopped, with_notes
 
@@ -33,7 +33,7 @@ LESS_MEMORY = {"predict": "batch_size=8", "analyze": "batch_size=4"} | dict.from
     ("adapt", "train", "benchmark"),
     "trainer.batch_size=8 trainer.target_batch_size=4, then max_length=64, then backbone.trainable=top:2",
 )
-FOUND = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
+SEARCHED = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
 COMPOSING = threading.RLock()  # Hydra's state is the process's, whichever thread asks
 
 
@@ -228,7 +228,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message, beside) or message
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
         cause, (_, key, place) = error.__cause__ or error, str(error).partition("full_key: ")  # data= is made without
-        return f"{_flat(cause)} ({place}{'.' * bool(key)}_target_; {FOUND}; DOMADAPT_TRACEBACK=1 shows more)"
+        return f"{_flat(cause)} ({place}{'.' * bool(key)}_target_; {SEARCHED}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
     several = r"(?:Ambiguous value for argument|Sweep parameters) '(.*)'"
@@ -245,7 +245,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
         where = "to; model is read" if verb in ("export", "guide") else written
         return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
-    if isinstance(error, OSError) and error.errno in FULL:  # of a file it would have a name
+    if isinstance(error, OSError) and error.errno in DISK_FULL:  # of a file it would have a name
         return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"
     if isinstance(error, RuntimeError) and (match := NO_MEMORY.search(str(error))):
         return f"{match[0]}; try {LESS_MEMORY.get(verb, 'fewer texts at a time')}"

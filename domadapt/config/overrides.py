@@ -33,8 +33,8 @@ def import_from(arguments: Sequence[str]) -> None:
 FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text", "to")  # a path or a sentence
 # A path below the home folder; shells see to it where the name is a word without dots, if at all.
 PATH_OF = r"\w*path|runs?|cache|root|" + "|".join(name for name in FREE_TEXT if name != "text")
-HOME = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
-NOTHING = ("adaptation", "control", "injection", "rule_baseline", "tracking")  # groups with an option none
+HOME_PATH = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
+WITH_NONE = ("adaptation", "control", "injection", "rule_baseline", "tracking")  # groups with an option none
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
@@ -69,7 +69,7 @@ def lengthen(argument: str) -> str:
     ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is used unchanged, and '${' can't be in it; rename...
     """
     name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
-    if name in NOTHING and value in ("null", "[]"):
+    if name in WITH_NONE and value in ("null", "[]"):
         return f"{name}=none"
     if not CORPUS.fullmatch(name):
         return readable(name + sign + value)
@@ -85,9 +85,9 @@ def lengthen(argument: str) -> str:
 
 # As :func:`quoted` has it, or a user; more values may follow, for `train -m`.
 QUOTED = re.compile(r"""(['"])(\\.|(?!\1)[^\\])*\1(\s*,.*)?""", re.DOTALL)
-UNREAD = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII letters and a few signs
-OF_PATHS = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
-UNNAMED = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
+NOT_PLAIN = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII and few signs
+ONE_PATH = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
+NO_NAME = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
 
 
 def readable(argument: str) -> str:
@@ -99,11 +99,11 @@ def readable(argument: str) -> str:
     ("paths.run='data (2)/it\\\\'s'", "paths.run='2026'", "threshold='{so, so: 0.5}'")
     """
     name, sign, value = argument.partition("=")
-    if UNNAMED.search(value) and (files("domadapt.conf") / name.lstrip("+")).is_dir():
+    if NO_NAME.search(value) and (files("domadapt.conf") / name.lstrip("+")).is_dir():
         raise ValueError(f"{argument}: expected the name of a choice; domadapt VERB --help lists them")
-    path = OF_PATHS.fullmatch(name) and value not in ("", "null")
+    path = ONE_PATH.fullmatch(name) and value not in ("", "null")
     whole = path or (name == "threshold" and value[:1] == "{")
-    if "${" in value or QUOTED.fullmatch(value) or not (whole or UNREAD.search(value)):
+    if "${" in value or QUOTED.fullmatch(value) or not (whole or NOT_PLAIN.search(value)):
         return argument
     if whole or not re.search(r"""[][{}'",]""", value):
         return name + sign + quoted(value)
@@ -169,7 +169,7 @@ def split_paths(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     rest, paths = list[str](), list[str]()
     for previous, argument in zip(("", *arguments), arguments, strict=False):
-        value = previous in VALUED or previous.startswith("--")  # of a flag
+        value = previous in WITH_VALUE or previous.startswith("--")  # of a flag
         path = not value and (_exists(argument) or not re.match("[-+~].|.*=", argument, re.DOTALL))
         (paths if path else rest).append(argument)
     return paths, rest
@@ -232,11 +232,11 @@ def train_arguments(arguments: Sequence[str]) -> list[str]:
 
 # Flags of Hydra that people may give, and those that take a value.
 SWITCHES = ("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m")
-VALUED = (
+WITH_VALUE = (
     *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
     *("--experimental-rerun", "--info", "-i"),
 )
-SHOWN = ("job", "hydra", "all")  # what --cfg can show
+SHOWN_CONFIGS = ("job", "hydra", "all")  # what --cfg can show
 
 
 def check_words(verb: str, arguments: Sequence[str]) -> None:
@@ -249,18 +249,18 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
     """
     previous = ""
     for word, following in pairwise([*arguments, ""]):
-        if word in ("-c", "--cfg") and following not in SHOWN:
-            raise ValueError(f"{word} {following}: expected one of {', '.join(SHOWN)}, such as {word} job")
-        flag = word.partition("=")[0] in (*SWITCHES, *VALUED)
+        if word in ("-c", "--cfg") and following not in SHOWN_CONFIGS:
+            raise ValueError(f"{word} {following}: expected one of {', '.join(SHOWN_CONFIGS)}, such as {word} job")
+        flag = word.partition("=")[0] in (*SWITCHES, *WITH_VALUE)
         override = not word.startswith("-") and ("=" in word or word.startswith("~"))
-        fits, previous = flag or override or previous in VALUED, word
+        fits, previous = flag or override or previous in WITH_VALUE, word
         if fits:
             continue
         if word.startswith("-"):
             name, sign, value = word.lstrip("-").partition("=")
             if not sign and following and not following.startswith("-") and "=" not in following:
                 value = following
-            near = get_close_matches(word.partition("=")[0], [*SWITCHES, *VALUED], n=1, cutoff=0.8)
+            near = get_close_matches(word.partition("=")[0], [*SWITCHES, *WITH_VALUE], n=1, cutoff=0.8)
             hint = f"; or did you mean {near[0]}?" if near else ""
             raise ValueError(f"{word}: settings are written without dashes: {name}={value or 'VALUE'}{hint}")
         fix = f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"

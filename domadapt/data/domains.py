@@ -20,7 +20,7 @@ from domadapt.utils.pairs import is_text, paired
 from domadapt.utils.work import Stopped
 
 TextOrPair = str | tuple[str, str]
-MOST = 20  # times that a target record is repeated among the source's
+MOST_REPEATS = 20  # times that a target record is repeated among the source's
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Domains:
         """The problem of a user who has labelled a few target texts: these join the source's training records.
 
         They are drawn from what the in-domain ceiling trains on, never from the test; the same seed draws the same ones
-        and more. So that a few are not lost among many, each is repeated, up to ``MOST`` times.
+        and more. So that a few are not lost among many, each is repeated, up to ``MOST_REPEATS`` times.
         """
         if not (count == "all" or (type(count) is int and count > 0)):
             raise ValueError(f"target_labels={count!r}: expected a whole number from 0, or all")
@@ -191,7 +191,7 @@ class Domains:
         times = round(share / (1 - share) * len(self.source_train) / len(drawn))
         added = [
             replace(record, id=f"{self.target}/{record.id}#{number}")
-            for number in range(min(max(1, times), MOST))
+            for number in range(min(max(1, times), MOST_REPEATS))
             for record in drawn
         ]
         joined = (*self.source_train, *added)

@@ -25,7 +25,7 @@ SIGNATURES: Final = {
 }
 Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "text_pair", "label")
-NAMED: Final = {  # how a user names a column
+COLUMN_SETTINGS: Final = {  # how a user names a column
     "text": "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
     "predict, score, compare, sample, parse or export, column=COLUMN (of input=; in examples=, rename it to text)",
     "text_pair": "name another with source.text_pair= or target.text_pair=, to predict, score with column=[ONE,OTHER]",
@@ -311,7 +311,7 @@ def rename_columns(fields: Mapping[str, Any], columns: Columns, where: Location)
             taken[name] = column
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
             close = get_close_matches(wanted[0], [key for key in fields if not isinstance(fields[key], dict)], n=1)
-            fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
+            fix = f"did you mean {close[0]!r}?" if close else COLUMN_SETTINGS[name]
             raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     read = {taken.get("text_pair"): "text_pair", taken.get("text", "text"): "text"}  # columns that a model sees
     if twice := [name for name, column in taken.items() if read.get(column, name) != name]:

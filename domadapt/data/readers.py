@@ -237,7 +237,7 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
         unfolded = files.with_inner_fields(decoded)
         fields = rename_columns(unfolded if file.columns else decoded, file.columns, file.where(line))
         if not {"text", "tokens"} & fields.keys():
-            raise file.error(line, "list of fields", ", ".join(unfolded), "a field text", files.NAMED["text"])
+            raise file.error(line, "list of fields", ", ".join(unfolded), "a field text", files.COLUMN_SETTINGS["text"])
         if "_input_hash" in decoded and (fields.pop("answer", None) or decoded.get("answer")) in UNACCEPTED:
             file.warnings["Prodigy's answer is reject or ignore: read without labels"] += 1
             fields = {name: value for name, value in fields.items() if name not in files.SPANS}
@@ -260,7 +260,7 @@ def delimited(file: OpenedFile) -> Records:
     columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
     header = _header(file.text[:HEAD])
     if "text" not in header and "text" not in columns:
-        raise file.error(1 + marked, "header", header_line, "a column text", files.NAMED["text"])
+        raise file.error(1 + marked, "header", header_line, "a column text", files.COLUMN_SETTINGS["text"])
     if max(Counter(filter(None, header)).values(), default=0) > 1:
         raise file.error(1 + marked, "header", header_line, "each column once", "rename one of the two")
     of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}

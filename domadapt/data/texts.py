@@ -59,7 +59,7 @@ def words(text: str) -> list[str]:
 COPIES: Final = "held-out texts that a split by record would leave copies of in train; kept on one side with them"
 SHINGLE: Final = 5  # bytes, of the text without case and whitespace
 SIMILAR: Final = 0.8  # Jaccard similarity of two texts' shingles from which they are near duplicates
-LONGEST: Final = 10_000  # bytes compared of a text
+COMPARED_BYTES: Final = 10_000  # bytes compared of a text
 
 Shingles = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ def shingles(key: str) -> Shingles:
     >>> [int(piece).to_bytes(5, "big") for piece in shingles("abcdef")]
     [b'abcde', b'bcdef']
     """
-    content = key.encode()[:LONGEST]
+    content = key.encode()[:COMPARED_BYTES]
     if len(content) < SHINGLE:
         return np.array([int.from_bytes(content, "big") + ((len(content) + 1) << 8 * SHINGLE)])
     pieces = np.lib.stride_tricks.sliding_window_view(np.frombuffer(content, np.uint8), SHINGLE)

@@ -15,7 +15,7 @@ NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
 FORMAT = 4  # of model folders
 LABELS = "labels_read.json"  # beside the weights
-OF_RUN = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md")  # beside model/
+RUN_FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md")  # beside model/
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
@@ -138,7 +138,7 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
 
 def files_of(folder: Path) -> list[Path]:
     """A model's files, and those of the run that it lies in: nothing is written over them."""
-    return [*folder.rglob("*"), *(folder.parent / name for name in OF_RUN if folder.name == "model")]
+    return [*folder.rglob("*"), *(folder.parent / name for name in RUN_FILES if folder.name == "model")]
 
 
 def refuse_foreign(description: Description, path: Path) -> None:

@@ -31,7 +31,7 @@ from domadapt.utils.pairs import text_fields
 from domadapt.utils.text import nested_values
 
 KINDS = {"ForTokenClassification": "token", "ForSequenceClassification": "sequence"}  # ends of names of classes
-MANY, MOST = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
+MANY_TEXTS, MANY_LETTERS = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
 TASKS = tuple(f"{task.__module__}.{task.__qualname__}" for task in (Extraction, Classification))
 SPACY = "domadapt.syntax.parser.SpacyParser"
 LARGEST = 1000  # of a weight; from larger ones, of a training that diverged, sums may be no numbers
@@ -273,7 +273,7 @@ class FewTexts(Exported):
 def light_model(folder: Path, description: Description, texts: Sequence[UnlabelledText]) -> FewTexts | None:
     """A folder's model for these texts; None where it takes torch: for many of them, words of their owner, methods that
     take part, another architecture, another parser. What is damaged is told by who loads it with torch."""
-    if not _is_plain(description) or len(texts) >= MANY or sum(len(text.text) for text in texts) > MOST:
+    if not _is_plain(description) or len(texts) >= MANY_TEXTS or sum(len(text.text) for text in texts) > MANY_LETTERS:
         return None
     if any(text.words is not None or not text.text.strip() for text in texts):
         return None

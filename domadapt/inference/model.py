@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from domadapt.config.compose import FOUND, make
+from domadapt.config.compose import SEARCHED, make
 from domadapt.config.overrides import in_range, one_of
 from domadapt.config.resolvers import role
 from domadapt.data.batches import Collator, Example
@@ -276,7 +276,7 @@ def blame(path: Path, place: str = "", own: Path | None = None) -> Iterator[None
         reason = reason if isinstance(cause, ValueError | OSError) else f"{type(cause).__name__}: {reason}"
         reason = reason.removeprefix(f"{path}: ").removesuffix("; delete it")  # as is said of a checkpoint
         complete = place == "parser" or "again" in reason  # it may be a parser that is not installed
-        fix = FOUND if isinstance(cause, ImportError) else AGAIN  # of a method whose file is elsewhere now
+        fix = SEARCHED if isinstance(cause, ImportError) else AGAIN  # of a method whose file is elsewhere now
         fix = "" if complete else f"; {fix}"
         raise ValueError(f"{path}: {f'{place}: ' if place else ''}{reason}{fix}") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.inference.description import Description, LabelsRead
-from domadapt.inference.thresholds import SHOWN, rates
+from domadapt.inference.thresholds import SHOWN_THRESHOLDS, rates
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.text import escape_controls
 
@@ -106,10 +106,10 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
 def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
     """Precision and recall by the confidence from which on predictions are taken."""
     if dev:
-        yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
-        yield f"|---|{'---|' * len(SHOWN)}"
+        yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN_THRESHOLDS)} |")
+        yield f"|---|{'---|' * len(SHOWN_THRESHOLDS)}"
         for name, kind in dev["kinds"].items():
-            yield f"| {_cell(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
+            yield f"| {_cell(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN_THRESHOLDS)} |"
         where = f"{dev['texts']} held-out texts of {source}"
         yield from ("", f"Precision and recall on {where}, of predictions with this confidence: of {MADE_FROM}.", "")
 

@@ -7,7 +7,7 @@ the mean divergence from the whole model's answers to unlabelled texts, on all p
 Most of a small multilingual model is word embeddings, 96 of multilingual-e5-small's 118 million parameters, and texts
 of a few languages and one kind meet a tenth of them. Without the others a corpus is cut into the same pieces as before:
 Unigram's likeliest path uses no piece that is taken away, and WordPiece's longest matches stay the longest. Single
-characters stay, so that no text becomes unknown; so do pieces of :data:`SHORT` characters in the corpus's scripts.
+characters stay, so that no text becomes unknown; so do pieces of :data:`SHORT_PIECE` characters in its scripts.
 """
 
 import copy
@@ -130,7 +130,7 @@ def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> 
     model.eval()
 
 
-SHORT = 2  # characters of the pieces that stay where the corpus has their script
+SHORT_PIECE = 2  # characters of the pieces that stay where the corpus has their script
 HELD_OUT = 10  # every tenth text tells what a cut, or a smaller model, costs that has not seen it
 ENCODED = 1000  # texts at a time
 MORE = 0.02  # pieces, from which on a cut is warned of: with .035 and .2 more, one model lost 1 and 10 points of F1
@@ -179,7 +179,7 @@ def pieces_needed(whole: Description, texts: Iterable[str]) -> list[int]:
     kept |= {*range(1 + max(pads, default=0))}  # RoBERTa counts positions from the padding's id, which must not move
     for number, piece in enumerate(pieces):
         bare = piece.removeprefix(mark)
-        if len(bare) <= 1 or (len(bare) <= SHORT and all(script(x) in scripts for x in bare if x.isalpha())):
+        if len(bare) <= 1 or (len(bare) <= SHORT_PIECE and all(script(x) in scripts for x in bare if x.isalpha())):
             kept.add(number)
     model = whole["model"]
     if model["type"] == "Unigram":  # what an unknown character costs hangs on the lowest score

@@ -16,7 +16,7 @@ from domadapt.tasks.task import Prediction
 
 log = logging.getLogger(__name__)
 FILE = "source_dev.json"  # in a model's folder
-SHOWN = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
+SHOWN_THRESHOLDS = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
 
 
 def count_confidences(

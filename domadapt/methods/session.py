@@ -23,7 +23,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.runtime import preserve_random_state
 from domadapt.utils.work import progress
 
-READ = 5000  # target texts that are read after an epoch, at most
+MOST_READ = 5000  # target texts that are read after an epoch, at most
 
 
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
@@ -68,7 +68,7 @@ class Corpora:
 
 
 class TargetReadings:
-    """What two networks make of unlabelled target texts, :data:`READ` at most, by number: read once for all who ask."""
+    """What two networks make of unlabelled target texts, :data:`MOST_READ` at most, by number: read once for all."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
@@ -95,7 +95,7 @@ class TargetReadings:
 
     def sample(self) -> list[Example]:
         """The target texts that are read."""
-        return sampled(self._session.target, READ, seed=1)
+        return sampled(self._session.target, MOST_READ, seed=1)
 
     def forget(self) -> None:
         """The weights have changed: the target is read anew."""

@@ -26,7 +26,7 @@ SUPPORTED = (
     "BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ERNIE, MobileBERT, ModernBERT, NomicBERT, EuroBERT; "
     "for example minilm (shipped), bert-base-uncased, roberta-base, answerdotai/ModernBERT-base"
 )
-SHORT = 512  # pieces: in longer texts, on a GPU, the plain steps' squares take too much memory
+PLAIN_LENGTH = 512  # pieces: in longer texts, on a GPU, the plain steps' squares take too much memory
 OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one level above
 
 
@@ -176,7 +176,7 @@ def byte_dropout(states: Tensor, probability: float) -> Tensor:
 def uses_plain_attention(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) -> bool:
     """Whether :func:`plain_attention` is used, and gives what PyTorch's would: a key a query, nothing causal."""
     whole = mask is not None or not getattr(module, "is_causal", True)
-    better = torch.is_grad_enabled() if query.device.type == "cpu" else query.shape[2] <= SHORT
+    better = torch.is_grad_enabled() if query.device.type == "cpu" else query.shape[2] <= PLAIN_LENGTH
     return better and whole and query.shape[1] == key.shape[1]
 
 

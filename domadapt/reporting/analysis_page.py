@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from domadapt.analysis.ablation import OUTSIDE, Ablation, SideEffects, ablation
-from domadapt.analysis.attention import ALL, FEWEST, Best, Relation, read_heads
+from domadapt.analysis.attention import ALL, FEWEST_WORDS, Best, Relation, read_heads
 from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
@@ -31,8 +31,8 @@ from domadapt.reporting.render import listed, number, page, percent, points
 from domadapt.utils.text import counted, plain_json
 
 FORMAT = 2
-WORTH_NAMING = ("det", "obj", "amod")
-NAMED = {"before": "pretrained", "after": "fine-tuned"}
+NAMED_RELATIONS = ("det", "obj", "amod")
+MODEL_NAMES = {"before": "pretrained", "after": "fine-tuned"}
 COLORS = {"before": "#0072b2", "after": "#d55e00"}  # of Okabe and Ito's palette, as in a report
 SIDE_COLORS = {"source": "#0072b2", "target": "#d55e00"}
 Domains = Mapping[str, str]  # names by side
@@ -57,8 +57,8 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
     return Analysis(heads, probes, shift, ablation(subject) if score and reached else None)
 
 
-SHOWN = 14  # relations, the commonest
-MARKERS = dict(zip(NAMED, "oD", strict=True))
+SHOWN_RELATIONS = 14  # relations, the commonest
+MARKERS = dict(zip(MODEL_NAMES, "oD", strict=True))
 HEADS_TITLE = "Heads against relations"
 GREEN = "green: above the relation's best fixed offset, red: below it"
 HEADS = (
@@ -71,9 +71,9 @@ def heads_section(heads: Sequence[Relation] | None, domains: Domains) -> Section
     """Best heads by relation; None where attention can't be reached."""
     if heads is None:
         return None
-    shown = [relation for relation in heads if relation.name != ALL][:SHOWN]
+    shown = [relation for relation in heads if relation.name != ALL][:SHOWN_RELATIONS]
     if not shown:
-        why = f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."
+        why = f"No relation occurs {FEWEST_WORDS} times in {domains['source']}: give more texts."
         return Section(HEADS_TITLE, (Prose(why),))
     every = [*shown, *(relation for relation in heads if relation.name == ALL)]
     caption = _from_source_to_target(shown, domains)
@@ -96,7 +96,7 @@ def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) 
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(f"{wrap_name(domain, 20, 1)}, %")
         style_axes(axes, "both")
-    looks = [("best offset", INK, "|"), *((NAMED[model], COLORS[model], mark) for model, mark in MARKERS.items())]
+    looks = [("best offset", INK, "|"), *((MODEL_NAMES[model], COLORS[model], mark) for model, mark in MARKERS.items())]
     legend(figure, [Line2D([], [], color=c, marker=mark, linestyle="", label=name) for name, c, mark in looks])
 
 
@@ -106,7 +106,7 @@ def _dots(axes: Any, values: Sequence[float | None], marker: str, **look: Any) -
 
 
 def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
-    measured = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in NAMED)]
+    measured = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in MODEL_NAMES)]
     if not measured:
         return f"No relation occurs often enough in {domains['target']} to say what the heads do there."
 
@@ -114,7 +114,7 @@ def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
         sides = [(accuracy(r)["target"] or 0.0) - (accuracy(r)["source"] or 0.0) for r in measured]
         return points(float(np.mean(sides)))
 
-    tuned = [f"{lost(lambda r, m=model: r.best[m].accuracy)} ({name})" for model, name in NAMED.items()]
+    tuned = [f"{lost(lambda r, m=model: r.best[m].accuracy)} ({name})" for model, name in MODEL_NAMES.items()]
     return (
         f"From {domains['source']} to {domains['target']} the same heads' accuracy changes by {listed(tuned)} points "
         f"on average over {counted(len(measured), 'relation')}, the offsets' by {lost(lambda r: r.offset_accuracy)}."
@@ -133,7 +133,7 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
     columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
     columns.append(("offset", lambda r: f"{r.offset:+d}"))
     columns += columns_for({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
-    for model, name in NAMED.items():
+    for model, name in MODEL_NAMES.items():
         columns += columns_for({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
         keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
         columns += columns_for(keys, lambda r, key: accuracy(r, *key))
@@ -203,7 +203,7 @@ def lines_svg(
         for axes, (title, models) in zip(grid, panels.items(), strict=True):
             for model, lines in models.items():
                 for (name, values), style in zip(lines.items(), ("-", "--"), strict=False):
-                    label = f" {NAMED[model]}, {wrap_name(name, 16, 1)}" if name else f" {NAMED[model]}"
+                    label = f" {MODEL_NAMES[model]}, {wrap_name(name, 16, 1)}" if name else f" {MODEL_NAMES[model]}"
                     axes.plot(range(len(values)), values, style, color=COLORS[model], label=label)
             for name, value in levels.get(title, {}).items():
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
@@ -219,7 +219,7 @@ def lines_svg(
 
 
 PROBES_TITLE = "Trees in the states: structural probes"
-ORDER = "order of words"
+WORD_ORDER = "order of words"
 
 
 def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
@@ -239,7 +239,7 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
             model: {domains[side]: [100 * getattr(layer, score) for layer in layers] for side, layers in sides.items()}
             for model, sides in probe.found.items()
         }
-        levels[title] = {ORDER: 100 * getattr(probe.linear["target"], score)}
+        levels[title] = {WORD_ORDER: 100 * getattr(probe.linear["target"], score)}
     svg = lines_svg(panels, probe.layers, f"UUAS and root accuracy of probes by layer. {caption}", levels)
     return Section(PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption)))
 
@@ -280,7 +280,7 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     panels = {"proxy A-distance": {model: {"": values} for model, values in shift.a_distances.items()}}
     levels = {"proxy A-distance": {"told apart without fault": 2.0}}
     svg = lines_svg(panels, shift.layers, f"Proxy A-distance by layer. {caption}", levels)
-    before, after = (shift.a_distances[model][-1] for model in NAMED)
+    before, after = (shift.a_distances[model][-1] for model in MODEL_NAMES)
     # Of so many held-out texts; an accuracy is a half and a quarter of its distance.
     spread = sum((0.5 + one / 4) * (0.5 - one / 4) for one in (before, after)) / (2 * min(shift.texts.values()))
     verb = "brought the domains closer together" if after < before else "parted the domains"
@@ -320,7 +320,7 @@ def shift_sentence(shift: DomainShift) -> str:
     for model, values in shift.a_distances.items():
         low, high = int(np.argmin(values)), int(np.argmax(values))
         ends = [f"{values[place]:.2f} ({shift.layers[place]})" for place in (low, high)]
-        both.append(f"in the {NAMED[model]} model from {ends[0]} to {ends[1]}")
+        both.append(f"in the {MODEL_NAMES[model]} model from {ends[0]} to {ends[1]}")
     return f"A linear classifier tells the domains apart at a proxy A-distance {listed(both)}; 0 is chance, 2 no fault."
 
 
@@ -331,7 +331,7 @@ def answer(analysis: Analysis, subject: Subject) -> str:
     every = next((relation for relation in analysis.heads if relation.name == ALL), None)
     if every is None:
         return "No relation occurs often enough to name a head for"
-    before, after = (every.best[model].accuracy for model in NAMED)
+    before, after = (every.best[model].accuracy for model in MODEL_NAMES)
     domains = {name: side.domain for name, side in subject.sides().items()}
     return (
         f"One head of {subject.backbone} looks at the word that the parser names for {percent(before['source'])} % of "
@@ -383,7 +383,7 @@ def lines(analysis: Analysis, subject: Subject) -> list[str]:
     texts = " and ".join(f"{counted(len(side.examples), 'text')} of {side.domain}" for side in subject.sides().values())
     if analysis.heads is not None:
         result = [f"{answer(analysis, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
-        for r in (r for r in analysis.heads if r.name in (*WORTH_NAMING, ALL)):
+        for r in (r for r in analysis.heads if r.name in (*NAMED_RELATIONS, ALL)):
             head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
             offset = percent(r.offset_accuracy["source"])
             result.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")

@@ -11,7 +11,7 @@ from domadapt.statistics.resampling import Interval, mean_of, score_interval
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import csv_lines, escape_controls
 
-BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
+OTHER_BASELINES = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 Value = str | int | float | None
 Record = dict[str, Value]
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
@@ -128,7 +128,7 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
     without = score_interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
     known = {name: value for name, value in details.items() if value is not None}
     source = None if method.role == "in_domain" else source
-    closed = Share(pair.headline, None, None, 0) if method.role in BELOW else closed
+    closed = Share(pair.headline, None, None, 0) if method.role in OTHER_BASELINES else closed
     return TableRow(method, target, without, known, source, closed, run_mean(method, lambda run: run.selection.gap))
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from domadapt.reporting.frames import BELOW, TableRow, controlled_method, rows
+from domadapt.reporting.frames import OTHER_BASELINES, TableRow, controlled_method, rows
 from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.statistics.compare import Statistics
 from domadapt.statistics.resampling import Interval
@@ -25,22 +25,22 @@ from domadapt.utils.text import escape_controls
 Colors = Mapping[str, str]  # by the methods' names
 Scored = tuple[TableRow, Interval]
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
-STANDING = {"rule_baseline": "#bdbdbd", "rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
+COLORS = {"rule_baseline": "#bdbdbd", "rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
 # The rest of it, then Tol's muted one.
-ADAPTED = ("#e69f00", "#d55e00", "#cc79a7", "#56b4e9", "#aa4499", "#999933", "#6699cc", "#882255")
+ADAPTED_COLORS = ("#e69f00", "#d55e00", "#cc79a7", "#56b4e9", "#aa4499", "#999933", "#6699cc", "#882255")
 LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to white
 
 
 def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     """Colours by the methods' names; a control has its method's, lighter."""
     every = {method.name: (pair, method) for pair in pairs for method in pair.methods}
-    adapted = sorted(name for name, (_, method) in every.items() if method.role not in (*STANDING, "control"))
-    colors = {name: ADAPTED[place % len(ADAPTED)] for place, name in enumerate(adapted)}
-    colors |= {name: STANDING[method.role] for name, (_, method) in every.items() if method.role in STANDING}
+    adapted = sorted(name for name, (_, method) in every.items() if method.role not in (*COLORS, "control"))
+    colors = {name: ADAPTED_COLORS[place % len(ADAPTED_COLORS)] for place, name in enumerate(adapted)}
+    colors |= {name: COLORS[method.role] for name, (_, method) in every.items() if method.role in COLORS}
     for name, (pair, method) in every.items():
         if method.role == "control":
             lead = controlled_method(pair, method)
-            color = to_rgb(colors[lead.name] if lead else STANDING["rnn_from_scratch"])
+            color = to_rgb(colors[lead.name] if lead else COLORS["rnn_from_scratch"])
             lighter: Any = tuple(part + LIGHTER * (1 - part) for part in color)
             colors[name] = to_hex(lighter)
     return colors
@@ -237,7 +237,7 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
     """Of the axis: below, no rule-based baseline or network from scratch stretches it, unless there is nothing else."""
     every = [item for group in groups for item in (*group.dots, *group.lines.values())]
-    shown = [score for row, score in every if row.method.role not in BELOW] or [score for _, score in every]
+    shown = [score for row, score in every if row.method.role not in OTHER_BASELINES] or [score for _, score in every]
     low, high = min(min(_ends(score)) for score in shown), max(max(_ends(score)) for _, score in every)
     wide = max(high - low, 5.0)
     return max(0.0, low - PAD * wide) if low > 0 else low - PAD * wide, high + 2 * PAD * wide

@@ -14,7 +14,7 @@ from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, rows_and_notes, select_columns
 from domadapt.utils.text import counted, escape_controls
 
-LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
+LARGEST_PAGE = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
 
 
@@ -121,7 +121,7 @@ def as_line(text: Marked) -> str:
 
 
 def markdown(title: str, sections: Sequence[Section]) -> str:
-    """A report as GitHub reads it, of :data:`LONGEST` bytes at most: small sections are left out, and counted."""
+    """A report as GitHub reads it, of :data:`LARGEST_PAGE` bytes at most: small sections are left out, and counted."""
     parts = []
     for section in sections:
         inside = (text for block in section.blocks if (text := "\n".join(_block(block))))
@@ -129,13 +129,13 @@ def markdown(title: str, sections: Sequence[Section]) -> str:
         parts.append("".join(f"{text}\n\n" for text in (head, *inside)))
     left_out = 0
     for index in reversed(range(len(sections))):
-        if sum(len(part.encode()) for part in parts) <= LONGEST - 400:
+        if sum(len(part.encode()) for part in parts) <= LARGEST_PAGE - 400:
             break
         if sections[index].level > 2:
             parts[index], left_out = "", left_out + 1
     text = f"# {harmless(title)}\n\n" + "".join(parts)
-    if len(text.encode()) > LONGEST - 300:
-        start = text.encode()[: LONGEST - 300].decode(errors="ignore").rpartition("\n\n")[0]
+    if len(text.encode()) > LARGEST_PAGE - 300:
+        start = text.encode()[: LARGEST_PAGE - 300].decode(errors="ignore").rpartition("\n\n")[0]
         text = start + f"\n\nCut here: {len(text) - len(start)} more characters are in the HTML report.\n\n"
     if left_out:
         text += f"Left out to fit into a pull request: {left_out} sections; the HTML report has them.\n"

@@ -19,9 +19,9 @@ from domadapt.statistics.compare import Statistics, compare
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted
 
-FEW = 2  # warnings that are not folded away
-LONG = 12  # rows of a table that is, where it only tells how things went
-DETAILED = 24  # pairs with curves, calibration and examples
+OPEN_WARNINGS = 2  # warnings that are not folded away
+LONG_TABLE = 12  # rows of a table that is, where it only tells how things went
+DETAILED_PAIRS = 24  # pairs with curves, calibration and examples
 OPTIONAL = ("Selection regret", "Expected without labels")
 LEGEND = (
     "Dots are means over seeds, lines through them and shades their 95 % intervals. Every method has one colour; a "
@@ -62,7 +62,7 @@ def opening(finished: Finished) -> list[Section]:
     warnings = tuple(Prose(message, "warning") for message in messages)
     blocks: list[Block] = [] if finished.has_scores else estimates(finished.pairs)
     blocks.append(answer(finished))
-    blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
+    blocks += warnings if len(warnings) <= OPEN_WARNINGS else [Folded(counted(len(warnings), "warning"), warnings)]
     return [Section("Summary", tuple(blocks))]
 
 
@@ -102,8 +102,8 @@ def on_the_target(finished: Finished) -> list[Section]:
 
 
 def details(finished: Finished) -> list[Section]:
-    """Curves, calibration, errors and examples of each pair; of the first :data:`DETAILED` in a large report."""
-    shown, count = finished.pairs[:DETAILED], len(finished.pairs)
+    """Curves, calibration, errors and examples of each pair; of the first :data:`DETAILED_PAIRS` in a large report."""
+    shown, count = finished.pairs[:DETAILED_PAIRS], len(finished.pairs)
     intro: list[Block] = []
     if count > len(shown):
         left = f"{count - len(shown)} of {counted(count, 'pair')} have no details, so that the file stays small"
@@ -129,7 +129,7 @@ def provenance(finished: Finished) -> list[Section]:
     """Of data and runs; long tables folded away."""
 
     def folded(block: Block) -> Block:
-        return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
+        return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG_TABLE else block
 
     parts = sections.data(*finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
     return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in parts]

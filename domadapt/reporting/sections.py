@@ -175,7 +175,7 @@ def learning_curves(pair: Pair, colors: Colors) -> list[Block]:
     return [Figure(curve_svg(pair, shown, colors, alt), caption)]
 
 
-ERRORS = {
+ERROR_KINDS = {
     "error": "test",
     "scaled_error": "test, scaled",
     "source_dev_error": "source dev",
@@ -196,7 +196,7 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
         methods,
         [
             ("method", lambda m: m.name),
-            *columns_for(ERRORS, lambda m, name: percent(run_mean(m, lambda run: getattr(run.calibration, name)))),
+            *columns_for(ERROR_KINDS, lambda m, name: percent(run_mean(m, lambda run: getattr(run.calibration, name)))),
             ("temperature", lambda m: number(run_mean(m, lambda run: run.calibration.temperature), ".2f")),
             (unit, lambda m: f"{sum(count for _, _, count in pooled_bins(m)):,}"),
         ],

@@ -186,7 +186,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     ]
 
 
-BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
+ORACLE = "oracle"  # chooses by target test labels: a bound, never a choice
 REGRET = (
     "What each validator's checkpoint scores, and in brackets the mean epoch it chose; * marks the one that was used. "
     "The oracle looks at target test labels: a bound, and the difference to it is what choosing without them costs."
@@ -204,7 +204,7 @@ def regret(pairs: Sequence[Pair]) -> Section:
                 chosen.setdefault((method.name, name), []).append((score, run.selection.choices[name].epoch))
         if any(score is not None for score in known.values()):
             runs.setdefault(method.name, []).append(run)
-    names = sorted(dict.fromkeys(name for _, name in chosen), key=lambda name: name == BOUND)
+    names = sorted(dict.fromkeys(name for _, name in chosen), key=lambda name: name == ORACLE)
     if len(names) < 2:
         none = "No run recorded what other validators would have chosen; trainer.regret=true does, and a benchmark."
         return Section("Selection regret", (Prose(none),))
@@ -217,7 +217,7 @@ def regret(pairs: Sequence[Pair]) -> Section:
 
     columns: list[Column] = [
         ("method", str),
-        *columns_for({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
+        *columns_for({name: f"{name} (a bound)" if name == ORACLE else name for name in names}, cell),
         ("regret", lambda method: percent(mean(run.selection.gap for run in runs[method]))),
     ]
     note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"

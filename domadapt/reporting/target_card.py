@@ -8,8 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from domadapt.inference.thresholds import SHOWN as THRESHOLDS
-from domadapt.inference.thresholds import rates, source_dev
+from domadapt.inference.thresholds import SHOWN_THRESHOLDS, rates, source_dev
 from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Fact, Facts, Marked, Prose, Section, Table, columns_for, make_table
 from domadapt.reporting.render import as_line, as_text, markdown, score_name
@@ -19,14 +18,14 @@ from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, 
 from domadapt.utils.text import counted, escape_controls, listed, shortened
 
 WIDTH = 110
-SHOWN, LONG = 6, 40  # spans or words of a kind on a terminal; their characters anywhere
-FEW = 3  # texts below a heading on a terminal
+SHOWN_SPANS, LONGEST_SPAN = 6, 40  # spans or words of a kind on a terminal; their characters anywhere
+SHOWN_TEXTS = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
-ASKED = "Only you can tell how the target is to be annotated; no training is needed for your answers"
-USE = "They show whether a model works, not which of two models is better."  # expected scores
-MOST = 6  # models of a pair that are shown in full, one seed of each method
+QUESTIONS_TITLE = "Only you can tell how the target is to be annotated; no training is needed for your answers"
+USE_OF_EXPECTED = "They show whether a model works, not which of two models is better."  # expected scores
+MOST_MODELS = 6  # models of a pair that are shown in full, one seed of each method
 
 
 def as_lines(card: TargetCard, width: int = WIDTH) -> str:
@@ -39,9 +38,9 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
 
     for fact in _facts(card):
         add(fact)
-    for table in (kinds_table(card, SHOWN), *threshold_table(card)):
+    for table in (kinds_table(card, SHOWN_SPANS), *threshold_table(card)):
         lines.extend(["", *(f"  {line}" for line in as_text(table).split("\n"))])
-    for head, texts in _texts(card, FEW):
+    for head, texts in _texts(card, SHOWN_TEXTS):
         lines.extend(["", f"  {head}:"])
         for text in texts:
             add(as_line(text), "  · ", "    ")
@@ -52,7 +51,7 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
         add(warning.text, f"  {rank} ", "    ")
         lines.extend([f"      {command}"] if (command := _command(card, warning.command)) else [])
     if card.questions:
-        lines.extend(["", f"  {ASKED}:"])
+        lines.extend(["", f"  {QUESTIONS_TITLE}:"])
         for rank, question in enumerate(card.questions, 1):
             add(question, f"  {rank} ", "    ")
         lines.append(f"      {_command(card, card.answer)}")
@@ -69,7 +68,7 @@ def as_blocks(card: TargetCard) -> Iterator[Block]:
     for rank, one in enumerate(card.warnings, 1):
         yield Prose(f"{rank}. {_sentence(one.text)}", "warning", _command(card, one.command))
     if card.questions:
-        yield Prose(f"{ASKED}:", "lead")
+        yield Prose(f"{QUESTIONS_TITLE}:", "lead")
         yield from (Prose(f"{rank}. {_sentence(one)}") for rank, one in enumerate(card.questions, 1))
         yield Prose("Your answers:", command=_command(card, card.answer))
     yield from (kinds_table(card), *threshold_table(card))
@@ -108,7 +107,7 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
         return f"{count / max(1, texts):.2f}" if spans else f"{100 * count / max(1, texts):.0f} %"
 
     def typical(kind: Kind) -> str:
-        common = ((shortened(word, LONG), n) for word, n in kind.words[:words])
+        common = ((shortened(word, LONGEST_SPAN), n) for word, n in kind.words[:words])
         return ", ".join(f"{word} ({n})" if spans else word for word, n in common) or "-"
 
     columns: list[tuple[str, Callable[[Kind], str]]] = [
@@ -127,7 +126,7 @@ def threshold_table(card: TargetCard) -> Iterator[Table]:
     about = source_dev(Path(card.model))
     if about and about["texts"] >= FEW_DEV:
         title = f"Precision, recall on {counted(about['texts'], 'held-out text')} of {card.source}, by threshold="
-        limits = {limit: f"{limit:g}" for limit in THRESHOLDS}
+        limits = {limit: f"{limit:g}" for limit in SHOWN_THRESHOLDS}
         names: blocks.Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
         columns = columns_for(limits, lambda item, limit: ", ".join(rates(item[1], limit)))
         yield make_table(title, about["kinds"].items(), [names, *columns])
@@ -163,7 +162,7 @@ def _facts(card: TargetCard) -> Iterator[str]:
         if before is not None and before.expected is not None:
             yield f"Before adapting: {_and_before(before.expected, one)}"
         error = "" if one.usual_error is None else f" and are off by {100 * one.usual_error:.1f} points on average"
-        yield f"Such estimates use no target label{error}. {USE}"
+        yield f"Such estimates use no target label{error}. {USE_OF_EXPECTED}"
     texts = counted(card.source_texts, "text")
     if card.target_labels:
         texts += f" and {card.target_labels:,} labelled of {card.target}"
@@ -183,7 +182,7 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
         if changes:
             rest = f" (and {len(changes) - most} others)" if len(changes) > most else ""
             texts = [(change, marked(change.text) if change.text else Marked("", ())) for change in changes[:most]]
-            leads = (f"{shortened(c.words, LONG)} {c.before} → {c.now}" for c, _ in texts)
+            leads = (f"{shortened(c.words, LONGEST_SPAN)} {c.before} → {c.now}" for c, _ in texts)
             yield f"{head}{rest}", [replace(text, lead=lead) for (_, text), lead in zip(texts, leads, strict=True)]
     if card.samples:
         shown = card.samples[:most] if most < CHANGES else card.samples
@@ -233,7 +232,7 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     error = "" if expected.usual_error is None else f"Off by {100 * expected.usual_error:.1f} points on average. "
     items += [
         Fact("For a score", "" if score else "give labelled texts: target.test_path=FILE", score),
-        Fact("Such estimates", f"{error}{USE}"),
+        Fact("Such estimates", f"{error}{USE_OF_EXPECTED}"),
         Fact("On held-out texts of the source", f"{100 * card.source_dev:.1f} on {counted(card.dev_texts, 'text')}"),
         Fact("The model, and how to use it", "", places["use it"]),
         Fact("Before you believe it", _sentence(first.text), _command(card, first.command)),
@@ -249,17 +248,17 @@ def _range(expected: Expected) -> str:
 
 def estimates(pairs: Sequence[Pair]) -> list[Block]:
     """One row a model: a hollow diamond on its range is an estimate, a tick what source dev measures."""
-    cards = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)][:MOST]
+    cards = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)][:MOST_MODELS]
     if not cards:
         return []
 
-    from domadapt.reporting.plots import ADAPTED, INK, STANDING, draw_svg, style_axes, wrap_name  # loads matplotlib
+    from domadapt.reporting.plots import ADAPTED_COLORS, COLORS, INK, draw_svg, style_axes, wrap_name  # matplotlib
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         style_axes(axes, "x")
         for row, (card, expected) in enumerate(cards):
-            color = STANDING.get(card.method, ADAPTED[0])
+            color = COLORS.get(card.method, ADAPTED_COLORS[0])
             axes.barh(row, 100 * (expected.high - expected.low), 0.5, 100 * expected.low, color=color, alpha=0.25)
             axes.plot(100 * expected.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
             axes.plot([100 * card.source_dev] * 2, [row - 0.35, row + 0.35], color=INK)
@@ -279,10 +278,10 @@ def unlabelled_sections(pair: Pair) -> list[Section]:
     why = f"{cards[0].target} has no labelled test, so no score is known. What can be said of the models without one:"
     opening: list[Block] = [Prose(why)]
     first = list({card.method: card for card in reversed(cards)}.values())[::-1]
-    if len(first) > MOST:
-        opening.append(Prose(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
+    if len(first) > MOST_MODELS:
+        opening.append(Prose(f"In full: {MOST_MODELS} of {counted(len(first), 'method')}.", "soft"))
     adapted = any(card.method != SOURCE_ONLY for card in first)
     first.sort(key=lambda card: card.method == SOURCE_ONLY)
-    shown = [(card, adapted and card.method == SOURCE_ONLY) for card in first[:MOST]]
+    shown = [(card, adapted and card.method == SOURCE_ONLY) for card in first[:MOST_MODELS]]
     full = [Section(title(card), tuple(as_blocks(card)), 3, folded) for card, folded in shown]
     return [Section(pair.name, tuple(opening), 3), *full]

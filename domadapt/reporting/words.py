@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, columns_for, make_table
-from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, rows, run_mean
+from domadapt.reporting.frames import OTHER_BASELINES, best_adapted, best_overall, mean, rows, run_mean
 from domadapt.reporting.render import listed
 from domadapt.reporting.tables import share_cell
 from domadapt.reporting.target_card import marked
@@ -82,7 +82,7 @@ def difference_words(value: Interval) -> str:
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
-    given = [run.config.get("backbone") or {} for pair in pairs for run in pair.runs if run.role not in BELOW]
+    given = [run.config.get("backbone") or {} for pair in pairs for run in pair.runs if run.role not in OTHER_BASELINES]
     backbones = dict.fromkeys(map(backbone_name, given))
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
     measured = [pair for pair in pairs if any(run.target_test for run in pair.runs)]
@@ -208,7 +208,7 @@ def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
 
 
 KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")
-MOST = 8  # confusions of labels that have a column
+CONFUSIONS = 8  # confusions of labels that have a column
 
 
 def mistakes(pair: Pair) -> list[Block]:
@@ -224,10 +224,13 @@ def mistakes(pair: Pair) -> list[Block]:
     notes = ["boundary: overlaps a span of its type; type: the span, another type; missed, invented: overlaps nothing"]
     if pair.task != "extraction":
         common = sum(counts.values(), Counter[str]())
-        what, names = "texts", ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]
+        what, names = (
+            "texts",
+            ["right", *(name for name, _ in common.most_common() if name != "right")][: CONFUSIONS + 1],
+        )
         notes = ["a → b: annotated as a, predicted as b"]
         if len(common) > len(names):
-            notes.append(f"the {MOST} most frequent of {len(common) - ('right' in common)} confusions")
+            notes.append(f"the {CONFUSIONS} most frequent of {len(common) - ('right' in common)} confusions")
     columns = columns_for(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
     columns = [("method", lambda method: method.name), *columns]
     title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"

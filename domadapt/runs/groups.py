@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 # A report can do nothing without these.
 NEEDED = ["source", "target", "task", "headline", "method", "role", "seed"]
 NEEDED += ["source_dev", "target_test", "curve", "config"]
-AGAIN = "run that cell again, or leave its folder out of `runs`"
+RUN_AGAIN = "run that cell again, or leave its folder out of `runs`"
 # Of the configuration, what a report looks into; each is settings by name, or null.
 SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
 # In the order of the report's bars; ``control`` is a name for runs beside others, which no run gives itself.
@@ -83,11 +83,11 @@ def read_metrics(path: Path) -> Metrics:
     content = load(path)
     if content.get("format") != FORMAT:
         problem = f"format {content.get('format')!r}, expected {FORMAT}: another version or program wrote it"
-        raise ValueError(f"{path}: {problem}; {AGAIN}")
+        raise ValueError(f"{path}: {problem}; {RUN_AGAIN}")
     try:
         return typed({**content, "folder": str(path.parent)})
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; {AGAIN}") from error
+        raise ValueError(f"{path}: {error}; {RUN_AGAIN}") from error
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -97,15 +97,15 @@ def load(path: Path) -> dict[str, Any]:
         raise ValueError(f"it says {name} where a number belongs")
 
     if path.exists() and not path.is_file():  # a named pipe would be waited for
-        raise ValueError(f"{path}: unreadable (not a file); {AGAIN}")
+        raise ValueError(f"{path}: unreadable (not a file); {RUN_AGAIN}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_number)
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: unreadable ({error}); {AGAIN}") from error
+        raise ValueError(f"{path}: unreadable ({error}); {RUN_AGAIN}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
-        raise ValueError(f"{path}: not whole JSON ({error}); {AGAIN}") from error
+        raise ValueError(f"{path}: not whole JSON ({error}); {RUN_AGAIN}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: holds a {type(content).__name__}, expected an object; {AGAIN}")
+        raise ValueError(f"{path}: holds a {type(content).__name__}, expected an object; {RUN_AGAIN}")
     return content
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 
-OF_MODELS = ("config.json", "config.cfg")  # of transformers and of spaCy
+MODEL_CONFIGS = ("config.json", "config.cfg")  # of transformers and of spaCy
 CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its root, which may be the package's own
 
 
@@ -70,7 +70,7 @@ def names_file(name: str, value: Any) -> bool:
         return False
     exists = os.path.exists(value)  # noqa: PTH110 - of any length
     if name in ("name", *SIDES):  # which domains have, too: a word is a folder where a model lies in it
-        return exists and ("/" in value or any(Path(value, file).is_file() for file in OF_MODELS))
+        return exists and ("/" in value or any(Path(value, file).is_file() for file in MODEL_CONFIGS))
     return exists and (name in ("root", "path") or name.endswith("_path") or Path(value).is_file())
 
 
@@ -115,7 +115,7 @@ NUMERICS = 7
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 # What these come to counts, not what they say; and regret asks other validators, which change no weights.
-OF_THE_TRAINER = ("threads", "device", "precision", "hardware", "regret")
+TRAINER_KEYS = ("threads", "device", "precision", "hardware", "regret")
 # Names in configurations that decide whether the parser that travels with the package is read.
 SPACY = "domadapt.syntax.parser.SpacyParser"
 READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
@@ -131,7 +131,7 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     config = to_builtin(cfg)
     counted = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
     counted["parser"] = {n: value for n, value in counted["parser"].items() if n not in SIDES or value is not None}
-    counted["trainer"] = {name: value for name, value in counted["trainer"].items() if name not in OF_THE_TRAINER}
+    counted["trainer"] = {name: value for name, value in counted["trainer"].items() if name not in TRAINER_KEYS}
     versions = [installed(name) for name in NUMERIC]
     parts = [NUMERICS, by_content(counted), _pipelines(config), versions, _hardware(config["trainer"])]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -13,14 +13,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from domadapt.runs.groups import AGAIN, load, read_metrics, typed
+from domadapt.runs.groups import RUN_AGAIN, load, read_metrics, typed
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
 from domadapt.utils.work import Stopped, locate, with_notes
 
 log = logging.getLogger(__name__)
-EVERY = 2.0  # seconds between two notes
+NOTE_SECONDS = 2.0  # seconds between two notes
 LOCK = ".lock"
 # Of status.json, with what each must be; a file with anything else is another version's.
 FIELDS = {"key": str, "process": int, "host": str, "attempts": int, "seconds": dict, "updated": float}
@@ -94,7 +94,7 @@ def set_aside(folder: Path) -> None:
     try:
         read_metrics(path)
     except ValueError as error:
-        reason = str(error).removesuffix(f"; {AGAIN}")
+        reason = str(error).removesuffix(f"; {RUN_AGAIN}")
     aside = path.with_name("metrics.json.damaged")
     if aside.is_dir():
         shutil.rmtree(aside)
@@ -128,7 +128,7 @@ class Status:
             self._count()
             self.stage = outer
 
-    def note(self, every: float = EVERY, **fields: Any) -> None:
+    def note(self, every: float = NOTE_SECONDS, **fields: Any) -> None:
         """Write how far it is, unless that was written a moment ago."""
         self.fields |= fields
         if time.monotonic() - self._written >= every:

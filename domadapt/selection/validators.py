@@ -159,7 +159,7 @@ def mano(target: FloatArray) -> float:
 
 
 TEMPERATURE = 0.05
-MOST = 2000  # rows: what is computed is quadratic in them
+MOST_ROWS = 2000  # rows: what is computed is quadratic in them
 
 
 def snd(target: FloatArray) -> float:
@@ -175,7 +175,7 @@ def snd(target: FloatArray) -> float:
     """
     if len(target) < 3:
         return float("nan")
-    rows = target[np.random.default_rng(0).permutation(len(target))[:MOST]]
+    rows = target[np.random.default_rng(0).permutation(len(target))[:MOST_ROWS]]
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     similar = (unit @ unit.T).astype(float) / TEMPERATURE
     np.fill_diagonal(similar, -np.inf)

@@ -27,12 +27,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domadapt.analysis.attention import LEAST, as_parse, read_attention, syntax_layer
+from domadapt.analysis.attention import DRAWN_FROM, as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
 from domadapt.inference.model import Model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
-from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
+from domadapt.syntax.parser import PUNCTUATION, Parse, Parser, SpacyParser
 from domadapt.tasks.task import row
 from domadapt.utils.pairs import is_text, paired, parts, text_fields
 from domadapt.utils.text import escape_controls, shortened
@@ -118,7 +118,7 @@ class Answers:
         if not of:  # one word: it has no head, and nothing else to look at
             return tree, ""
         notes.append(
-            f"Attention of {100 * LEAST:.0f} % and more is drawn from each word to the one that it looks at most: "
+            f"Attention of {100 * DRAWN_FROM:.0f} % and more is drawn from each word to the one that it looks at most: "
             f"head {seen.head} of layer {seen.layer}, counted from 0, is most like the tree ({agree} of {of} words)."
         )
         return tree, tree_svg(text, arcs, "where the model's attention goes")
@@ -129,7 +129,7 @@ def tree_svg(text: str, parse: Parse, alt: str) -> str:
     names = [shortened(text[start:end], 12) for start, end in parse.words.tolist()]
     arcs = []
     for place, (head, name) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
-        if head != place and name != SILENT:
+        if head != place and name != PUNCTUATION:
             way, (start, end) = "left" if place < head else "right", sorted((place, head))
             arcs.append({"start": start, "end": end, "label": escape(escape_controls(name)), "dir": way})
     words = [{"text": name, "tag": escape(escape_controls(tag))} for name, tag in zip(names, parse.tags, strict=True)]
@@ -161,9 +161,9 @@ def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Stretch, ...]:
 
 
 log = logging.getLogger(__name__)
-BODY = 2**18  # bytes of a request
-LONGEST = 5_000  # characters of a text
-TEXTS = 32  # of a request
+LARGEST_BODY = 2**18  # bytes of a request
+LONGEST_TEXT = 5_000  # characters of a text
+MOST_TEXTS = 32  # of a request
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -204,7 +204,7 @@ def add_security_headers(app: ASGIApp) -> ASGIApp:
 def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     """The application, for these hosts alone: a page elsewhere can make a name of its own mean this machine."""
     pages = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True)
-    known = {"about": about, "longest": LONGEST, "Markup": Markup}
+    known = {"about": about, "longest": LONGEST_TEXT, "Markup": Markup}
     template = pages.get_template("page.html.jinja", globals=known)
     sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
@@ -270,8 +270,8 @@ async def body(request: Request) -> bytes:
     read = b""
     async for part in request.stream():
         read += part
-        if len(read) > BODY:
-            raise HTTPException(413, f"a request of more than {BODY} bytes; send fewer or shorter texts")
+        if len(read) > LARGEST_BODY:
+            raise HTTPException(413, f"a request of more than {LARGEST_BODY} bytes; send fewer or shorter texts")
     return read
 
 
@@ -325,11 +325,11 @@ def joined(text: str, other: str | None = None) -> str:
 
 def check(texts: Sequence[str]) -> None:
     """Refuse what is too much: says which text, and the limit."""
-    if not 0 < len(texts) <= TEXTS:
-        raise HTTPException(400, f"{len(texts)} texts: expected 1 to {TEXTS} in a request")
+    if not 0 < len(texts) <= MOST_TEXTS:
+        raise HTTPException(400, f"{len(texts)} texts: expected 1 to {MOST_TEXTS} in a request")
     for number, text in enumerate(texts, 1):
-        if len(text) > LONGEST:
-            raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST} at most")
+        if len(text) > LONGEST_TEXT:
+            raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST_TEXT} at most")
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")  # the last is what browsers call the one before

@@ -329,8 +329,8 @@ def _replicated(means: Sequence[Mean], items: Sequence[float], why: str) -> tupl
 
 
 NO_GAP = "in_domain is not better than source_only, so there is no gap to close"
-FARTHEST = 1e6  # a share beyond is none
-LEAST = 0.01  # of a gap without an interval, that a share is told of
+LARGEST_SHARE = 1e6  # a share beyond is none
+SMALLEST_GAP = 0.01  # of a gap without an interval, that a share is told of
 
 
 def gain_and_gap(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] | str:
@@ -370,7 +370,7 @@ def share(name: str, gains_and_gaps: Sequence[tuple[Mean, Mean] | str]) -> Share
     gap_interval, value, reason = interval(gap), None, NO_GAP
     if gap.value > 0 and (gap_interval.low is None or gap_interval.high is None):
         reason = f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share: {gap_interval.reason}"
-        if gap.value >= LEAST:
+        if gap.value >= SMALLEST_GAP:
             reason = f"no interval stands behind this share: {gap_interval.reason}"
             value = Interval(gain.value / gap.value, None, None, "", gap_interval.reason)
     elif gap.value > 0 and gap_interval.low is not None and gap_interval.high is not None:
@@ -395,7 +395,7 @@ def _fieller(gain: Mean, gap: Mean, gap_interval: Interval) -> Interval:
             return middle
         while ruled_out(middle + way * step) <= 0:
             step *= 2
-            if step > FARTHEST:
+            if step > LARGEST_SHARE:
                 return None
         near = middle + way * step / 2 if step > 0.01 else middle
         return float(brentq(ruled_out, near, middle + way * step, xtol=1e-6))

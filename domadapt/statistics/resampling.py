@@ -34,7 +34,7 @@ LEVEL = 0.95
 ALPHA = 0.05
 RESAMPLES = 2000  # the standard error is right to 2 %
 SWAPS = 9999  # p-values down to 0.0001
-SAME = 1e-12  # differences nearer than this are ties
+TIE = 1e-12  # differences nearer than this are ties
 FEWEST_SEEDS = 3  # two seeds' spread says next to nothing: an interval from it would be 13 standard errors wide
 CHUNK = 4_000_000  # weights held at a time, 16 MB
 
@@ -339,7 +339,7 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
         for i, ((a, b), average) in enumerate(zip(totals, averages, strict=True)):
             moved = swapped[:, ends[i] : ends[i + 1]].reshape(rows, *a.shape)
             other = _difference(a + moved, b - moved, average)
-            beyond[i] += (np.abs(other) >= abs(observed[i]) - SAME).sum(), (other >= observed[i] - SAME).sum()
+            beyond[i] += (np.abs(other) >= abs(observed[i]) - TIE).sum(), (other >= observed[i] - TIE).sum()
     return [(float(two), float(one)) for two, one in (beyond + 1) / (SWAPS + 1)]
 
 

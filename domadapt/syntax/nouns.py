@@ -37,7 +37,7 @@ PENN: Final = {
     for tag in tags.split()
 }
 PLURALS: Final = frozenset({"NNS", "NNPS", f"NOUN{PLURAL}", f"PROPN{PLURAL}"})
-LONGEST: Final = 3  # words of a phrase
+LONGEST_PHRASE: Final = 3  # words of a phrase
 
 
 class NounPhrase(NamedTuple):
@@ -71,7 +71,7 @@ def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
     """Maximal runs of nouns, of three words at most."""
     for nouns, run in groupby(range(len(parse.tags)), lambda word: is_noun(parse, word, text)):
         words = [*run]
-        if nouns and len(words) <= LONGEST:
+        if nouns and len(words) <= LONGEST_PHRASE:
             yield NounPhrase(words[0], words[-1] + 1, parse.tags[words[-1]] in PLURALS)
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"  # the name of the pipeline that travels with the package
 ENGLISH = "en"
-SILENT = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn
+PUNCTUATION = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn
 NOUNS = frozenset({"NOUN", "PROPN"})  # universal tags
 PLURAL = "|Plur"  # behind these, of a plural
-WORTH = 500_000  # characters of text, 6 seconds of one process: with fewer, workers take longer to start than they save
+WORTH_WORKERS = 500_000  # characters of text, 6 seconds of one process: with fewer, starting workers costs more
 
 
 class Text(Protocol):
@@ -97,15 +97,15 @@ class SpacyParser:
         return load_pipeline(self.pipeline)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order, in flat memory; ``processes`` start for ``WORTH`` characters or more."""
+        """Parse a stream of texts in order, in flat memory; ``processes`` start from ``WORTH_WORKERS`` characters."""
         stream = iter(texts)
         if processes > 1:
             head, characters = list[Text](), 0
-            while characters < WORTH and (text := next(stream, None)) is not None:
+            while characters < WORTH_WORKERS and (text := next(stream, None)) is not None:
                 head.append(text)
                 characters += len(text.text)
             stream = chain(head, stream)
-            if characters >= WORTH:
+            if characters >= WORTH_WORKERS:
                 batches = iter(lambda: [*islice(stream, self.batch_size)], [])
                 for parses in in_order(self._parsed, batches, processes):
                     yield from parses
@@ -276,21 +276,21 @@ COMMON = re.compile(
     r"\b(the|and|it|its|this|that|these|with|not|have|has|had|you|your|my|are|but|they|at|from|when|who|what|which|would"
     r"|there|about|very|on)\b"
 )
-ENOUGH = 12  # words in which one of them is expected
-LONGEST = 200  # words of a sentence; EWT's longest has 159
+COMMON_WITHIN = 12  # words in which one of them is expected
+LONGEST_SENTENCE = 200  # words of a sentence; EWT's longest has 159
 
 
 def parse_warning(text: str, parse: Parse, parser: str) -> str | None:
     """Why a parse by a parser of this name means little, if it does: a parser gives a tree to anything."""
     roots = int((parse.heads == np.arange(len(parse.heads))).sum())
-    if len(parse.heads) > LONGEST * max(1, roots):
-        return f"more than {LONGEST} words a sentence"
+    if len(parse.heads) > LONGEST_SENTENCE * max(1, roots):
+        return f"more than {LONGEST_SENTENCE} words a sentence"
     if f"/{ENGLISH}_" not in parser:
         return None
     if not re.search("[A-Za-z]", text):
         return "no Latin letter in the text"
     lower = text.lower()
-    if len(re.findall("[a-z]+", lower)) >= ENOUGH and not COMMON.search(lower):
+    if len(re.findall("[a-z]+", lower)) >= COMMON_WITHIN and not COMMON.search(lower):
         return "none of the common English words in the text"
     return None
 

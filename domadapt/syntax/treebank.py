@@ -24,7 +24,7 @@ from thinc.api import NumpyOps, set_current_ops
 from domadapt.syntax.parser import ENGLISH
 from domadapt.utils.files import shipped
 
-HOME = shipped() / "parser"
+PARSER_FOLDER = shipped() / "parser"
 SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0), or another"
 FIELDS = ("words", "spaces", "tags", "pos", "morphs", "heads", "deps", "sent_starts")
 # Of spaCy's scores, what is told, by its column: punctuation is not counted, labels are compared in full.
@@ -112,7 +112,7 @@ def prune(trained: Path, output: Path, treebank: str) -> None:
     nlp = spacy.load(trained, config={"paths.train": None, "paths.dev": None})
     nlp.meta.update(name="domadapt", description=f"Trained by domadapt on {treebank}, whose licence holds for it.")
     if nlp.lang == ENGLISH:
-        nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()))
+        nlp.meta.update(json.loads((PARSER_FOLDER / "model" / "meta.json").read_text()))
     nlp.meta["performance"] = {}
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
@@ -134,7 +134,7 @@ def train(
         if steps:
             settings |= {"training.max_steps": steps, "training.optimizer.learn_rate.total_steps": steps}
             settings |= {"training.eval_frequency": min(500, steps)}
-        nlp = init_nlp(spacy.util.load_config(HOME / "train.cfg", settings))
+        nlp = init_nlp(spacy.util.load_config(PARSER_FOLDER / "train.cfg", settings))
         if extra:  # the labels come from the gold trees, which then count three times
             for number, source in enumerate((gold, gold, extra), 1):
                 shutil.copy(source, gold.with_name(f"{number}.spacy"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import SILENT, Parse
+from domadapt.syntax.parser import PUNCTUATION, Parse
 
 Path = tuple[str, ...]
 UNKNOWN = 0  # relation id of a name that training never met
@@ -118,7 +118,7 @@ def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator
         return
     arcs = csr_array((np.ones(len(indices)), (indices, parse.heads)), shape=(len(indices), len(indices)))
     count, part = connected_components(arcs, directed=False)
-    silent = np.array([relation == SILENT for relation in parse.relations])
+    silent = np.array([relation == PUNCTUATION for relation in parse.relations])
     for number in range(count):
         words = np.flatnonzero(part == number)
         roots = np.flatnonzero(parse.heads[words] == words)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-ADDED = 0.1  # to each count
+SMOOTHING = 0.1  # to each count
 
 
 def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> NDArray[np.float32]:
@@ -23,7 +23,7 @@ def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> NDArray[
     >>> np.exp(transition_scores([np.array([0, 1, 2]), np.array([0, 0, 1])], 3))[1].astype(float).round(2).tolist()
     [0.16, 0.23, 4.85]
     """
-    follows, single = np.full((count + 1, count), ADDED), np.full(count, ADDED)
+    follows, single = np.full((count + 1, count), SMOOTHING), np.full(count, SMOOTHING)
     for sequence in tags:
         np.add.at(follows, (np.concatenate([[count], sequence[:-1]])[: len(sequence)], sequence), 1.0)
         np.add.at(single, sequence, 1.0)

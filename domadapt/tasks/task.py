@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # labels are checked before torch is loaded
 
 Scores = dict[str, float]
 Targets = dict[str, list[Any]]  # keyword arguments of :func:`domadapt.data.batches.encode`
-NOT = {True: "a single text", False: "a pair"}
+OTHER_THAN = {True: "a single text", False: "a pair"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Task(ABC):
         for text in texts:
             if (len(parts(text)) == 2) != self.pairs:
                 wanted = "pairs: give the second text as text_pair" if self.pairs else "single texts: drop text_pair"
-                raise ValueError(f"{whose}: {text[:60]!r} is {NOT[self.pairs]}; the source has {wanted}")
+                raise ValueError(f"{whose}: {text[:60]!r} is {OTHER_THAN[self.pairs]}; the source has {wanted}")
 
     @abstractmethod
     def learnt(self) -> dict[str, Any]:

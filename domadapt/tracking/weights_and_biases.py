@@ -27,7 +27,8 @@ USUAL = {
     "validators/": "eval/validator_",
     "selection": "score",
 }
-GIVEN = {"mode": "MODE", "project": "PROJECT", "entity": "ENTITY", "group": "RUN_GROUP", "notes": "NOTES"}  # WANDB_…
+# WANDB_…
+FROM_ENVIRONMENT = {"mode": "MODE", "project": "PROJECT", "entity": "ENTITY", "group": "RUN_GROUP", "notes": "NOTES"}
 UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
 
 
@@ -64,7 +65,7 @@ class WeightsAndBiases(Tracker):
         except ImportError as error:
             raise ValueError(f"tracking=wandb: {error}: pip install 'wandb>=0.31'") from None
         self.wandb: Any = wandb
-        for name, variable in GIVEN.items():
+        for name, variable in FROM_ENVIRONMENT.items():
             setattr(self, name, os.environ.get(f"WANDB_{variable}", getattr(self, name)))
 
     def start(self, run: Run) -> None:

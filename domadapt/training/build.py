@@ -22,7 +22,7 @@ from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, is_lowercased, label_leak
 from domadapt.methods.method import TREES, Method, make_methods
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.methods.session import READ, Corpora, Session
+from domadapt.methods.session import MOST_READ, Corpora, Session
 from domadapt.models.pretrained import MINILM
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.runs.metrics import Truncation
@@ -38,8 +38,8 @@ from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
 from domadapt.utils.text import nested_values
 
 log = logging.getLogger(__name__)
-GOLD = ("test_path", "train_path", "dev_path")  # of a side: files of labels
-MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
+LABEL_FILES = ("test_path", "train_path", "dev_path")  # of a side: files of labels
+MUCH_CUT = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
 def run_config(cfg: Any) -> RunConfig:
@@ -95,7 +95,9 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     cache = folder_of(cfg, "cache")
     cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
-    if cfg.backbone.get("name") == MINILM and (share := not_english(t.text for t in domains.unlabelled.texts[:READ])):
+    if cfg.backbone.get("name") == MINILM and (
+        share := not_english(t.text for t in domains.unlabelled.texts[:MOST_READ])
+    ):
         log.warning("%s: %s, and minilm reads English alone; take backbone=multilingual", domains.target, share)
     session = Session(
         domains=domains,
@@ -166,7 +168,7 @@ def refuse_gold(cfg: DictConfig) -> None:
     """Refuse methods' files that are the data's own labelled ones, or copies: they would be learnt as estimates."""
     values = to_builtin(cfg)
     parts = [part for part in nested_values(values["data"]) if isinstance(part, dict)]
-    gold = [*files_named([{name: part[name] for name in GOLD if name in part} for part in parts])]
+    gold = [*files_named([{name: part[name] for name in LABEL_FILES if name in part} for part in parts])]
     for part in parts:
         if part.get("root") and part.get("folder"):
             gold += [path for path in Path(part["root"], part["folder"]).rglob("*") if path.is_file()]
@@ -183,7 +185,7 @@ def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:
 
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
     """Refuse what reads trees of target text which an English pipeline would make of another language."""
-    if readers and (message := foreign_warning((text.text for text in domains.unlabelled.texts[:READ]), parser)):
+    if readers and (message := foreign_warning((text.text for text in domains.unlabelled.texts[:MOST_READ]), parser)):
         fix = "or leave it out: backbone=multilingual adaptation=self_training"
         raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; {fix}")
 
@@ -257,7 +259,7 @@ def _read_parts(session: Session, validation_texts: int) -> None:
 def _tell_truncation(session: Session) -> None:
     for part, examples in (("source train", session.source), ("target unlabelled", session.target)):
         lost = session.truncation.get(part, Truncation())
-        if lost.texts > MANY * len(examples):
+        if lost.texts > MUCH_CUT * len(examples):
             words = f"{lost.words} words{' and their labels' if part == 'source train' else ''} are"
             rest = words if session.task.kind == "token" else "their ends are"
             what = f"{lost.texts} of {len(examples)} texts are longer than max_length={session.max_length}"

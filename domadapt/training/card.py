@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.analysis.expected import FEW
+from domadapt.analysis.expected import FEWEST_DEV
 from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.overrides import quoted, train_arguments
 from domadapt.config.resolvers import own_files
@@ -33,15 +33,15 @@ from domadapt.utils.text import counted, csv_lines, cut, json_lines, listed, pla
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
 FEW_SPANS = 20  # of the source-only model, below which their number says nothing
-FELL = 0.1  # of a score of source dev, from its best epoch to the one that is kept
+MUCH_WORSE = 0.1  # of a score of source dev, from its best epoch to the one that is kept
 TO_LABEL = 50
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
-FEW_STEPS, FEW_DEV, CUT = 100, FEW, 0.1  # below or above which a warning is due
+FEW_STEPS, FEW_DEV, CUT = 100, FEWEST_DEV, 0.1  # below or above which a warning is due
 # Labelled and raw texts of the smallest domains that the recipe was measured on: spans, whole texts.
-MEASURED = {"token": (371, 100), "sequence": (1300, 1700)}
+MEASURED_SIZES = {"token": (371, 100), "sequence": (1300, 1700)}
 PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
-UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
+DOMAIN_DIFFERENCES = ("vocabulary", "shift", "preparation")  # kinds of findings: target and source differ
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
@@ -55,7 +55,7 @@ def score_warnings(
     """Why not to take a score on the target test at its word, one sentence each; ``epoch`` is the kept one."""
     dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
     best = max(dev, key=lambda candidate: dev[candidate])
-    if dev[best] - dev[epoch] >= FELL:
+    if dev[best] - dev[epoch] >= MUCH_WORSE:
         scores = f"{100 * dev[epoch]:.1f} {task.headline} and epoch {best} had {100 * dev[best]:.1f}"
         yield f"on source dev the kept epoch {epoch} has {scores}: compare with selection=source_dev"
     if task.kind == "sequence":
@@ -238,8 +238,8 @@ def _warnings(
 ) -> Iterator[CardWarning]:
     """The others, the most important first, each with what to type."""
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
-    known_odd = [finding for finding in audit.findings if finding.severity != "note"] if audit else []
-    for finding in known_odd:
+    severe_or_warning = [finding for finding in audit.findings if finding.severity != "note"] if audit else []
+    for finding in severe_or_warning:
         if finding.kind in ("spelling", "conflicts"):
             yield CardWarning(finding.text, audit_command(metrics.config["data"]))
     look = COMPARE if session.source_only else ""
@@ -270,11 +270,13 @@ def _warnings(
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
         larger = min(2 * session.max_length, session.encoder.longest)
         yield CardWarning(cut_off, _rerun_command(metrics, "max_length", larger) if larger > session.max_length else "")
-    for finding in known_odd:
-        if finding.kind.endswith(UNLIKE):
+    for finding in severe_or_warning:
+        if finding.kind.endswith(DOMAIN_DIFFERENCES):
             yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
     labelled = len(session.domains.source_records) + len(session.domains.source_dev)
-    for name, count, least in zip(("labelled", "target"), (labelled, texts), MEASURED[session.task.kind], strict=True):
+    for name, count, least in zip(
+        ("labelled", "target"), (labelled, texts), MEASURED_SIZES[session.task.kind], strict=True
+    ):
         if session.source_only and count < least:
             yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
 

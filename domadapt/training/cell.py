@@ -22,7 +22,7 @@ from domadapt.config.resolvers import ORACLE, role, with_labels_once
 from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.data.texts import copy_key
-from domadapt.inference.description import OF_RUN
+from domadapt.inference.description import RUN_FILES
 from domadapt.inference.model import write_model
 from domadapt.inference.thresholds import count_confidences
 from domadapt.methods.rule_baseline import PathRules
@@ -47,12 +47,12 @@ from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
-FILES = (*OF_RUN, "model")
+FILES = (*RUN_FILES, "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
 }
-ONE = threading.RLock()  # of who trains: random numbers are the process's, and two threads would draw each other's
+TRAINING_LOCK = threading.RLock()  # random numbers are the process's: two threads would draw each other's
 
 
 def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _locked(config: RunConfig, wait: bool, keep_failure: bool) -> dict[str, Any]
     """With the run's lock held; ``keep_failure`` says whether one is kept in the folder though nothing else is."""
     folder = config.folder
     redacted(config.values)  # known from here on
-    with run_lock(folder, wait), ONE:
+    with run_lock(folder, wait), TRAINING_LOCK:
         clean(folder)
         status = Status(folder, config.key)
         if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
@@ -141,7 +141,7 @@ def forget_another(folder: Path, key: str) -> None:
     """Delete what a killed attempt at another run has left: this one may write no card, or no model, to replace it."""
     if read_status(folder).get("key", key) != key:
         shutil.rmtree(folder / "model", ignore_errors=True)
-        for name in OF_RUN[2:]:  # all but metrics.json and status.json, which are written anew in any case
+        for name in RUN_FILES[2:]:  # all but metrics.json and status.json, which are written anew in any case
             (folder / name).unlink(missing_ok=True)
         for path in folder.glob("fifty_to_label.*"):  # which may hold somebody's labels
             path.replace(path.with_name(f"before.{path.name}"))
@@ -275,7 +275,7 @@ def write_metrics(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Scored:
     """What was read behind the seal: the chosen epoch's predictions on the target test, or every epoch's."""
 
     records: tuple[Record, ...]
@@ -287,7 +287,7 @@ class Tested:
         return max(self.scores, key=lambda epoch: (self.scores[epoch][headline], -epoch))
 
 
-def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
+def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Scored:
     """Open the target test. The chosen epoch comes last, so that its weights stay."""
     records = session.task.usable(sealed.open(), session.domains.warnings)
     session.task.check(records)
@@ -296,7 +296,7 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
     examples = session.examples(texts, "target test", session.parses_at_prediction, labelled=False)
     targets = session.task.targets(records, [example.words for example in examples], session.domains.warnings)
     (gold,) = targets.values()
-    tested = Tested(records, {}, {})
+    tested = Scored(records, {}, {})
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for current in (*others, epoch):
         epochs.restore(current)
@@ -309,7 +309,7 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
 
 
 def final_scores(
-    session: Session, tested: Tested | None, epochs: Epochs, epoch: int, dev: Evaluation, folder: Path
+    session: Session, tested: Scored | None, epochs: Epochs, epoch: int, dev: Evaluation, folder: Path
 ) -> dict[str, Any]:
     """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen."""
     headline, scores = session.task.headline, tested.scores if tested else {}

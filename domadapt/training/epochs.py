@@ -36,9 +36,9 @@ from domadapt.utils.runtime import random_state, set_random_state
 from domadapt.utils.work import quiet
 
 log = logging.getLogger(__name__)
-SAMPLE = 128  # training texts that validators see
+TRAIN_SAMPLE = 128  # training texts that validators see
 epoch_log = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
-FIRST = 60.0  # seconds after which a first, long epoch has a line, too
+FIRST_LINE = 60.0  # seconds after which a first, long epoch has a line, too
 
 
 class Epochs(Callback):
@@ -116,7 +116,7 @@ class Epochs(Callback):
             at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
             self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
             since, _, first_step = self.start
-            if not self.has_logged and (took := time.monotonic() - since) >= FIRST and quiet():
+            if not self.has_logged and (took := time.monotonic() - since) >= FIRST_LINE and quiet():
                 self._tell(f"step {at} of {steps}", took / (at - first_step) * (steps - at))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -199,7 +199,7 @@ class Epochs(Callback):
             return joined([], len(task.labels))
 
         # A few training examples, the same for every seed and method.
-        train = [replace(example, index=i) for i, example in enumerate(sampled(session.source, SAMPLE, seed=0))]
+        train = [replace(example, index=i) for i, example in enumerate(sampled(session.source, TRAIN_SAMPLE, seed=0))]
         parts = rows("target", session.validation), rows("train", train)
         return Evidence(scores, task.headline, dev.rows, *parts, epoch)
 

@@ -16,7 +16,7 @@ from domadapt.runs.key import files_named
 
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
-SMALL = 2**20  # bytes of a user's files
+SMALL_FILES = 2**20  # bytes of a user's files
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
 
 
@@ -109,7 +109,7 @@ def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
 def check_data(data: Mapping[str, Any], read: Callable[[], object] | None = None) -> None:
     """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time;
     ``read`` tells more than reading the corpora alone."""
-    small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
+    small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL_FILES
     if small or _lacks_something(data):
         (read or partial(make, data))()  # says in its own words what
 

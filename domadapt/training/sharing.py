@@ -24,7 +24,7 @@ from domadapt.utils.files import one_at_a_time, replace_folder, verify_checksums
 
 log = logging.getLogger(__name__)
 READS_TARGET = {"target", "corpus_parses"}  # of a method's ``reads``
-BESIDE = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's model
+MODEL_FILES = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's model
 
 
 class SharedNetwork:
@@ -106,7 +106,9 @@ class SharedCeiling:
             read_metrics(other / "metrics.json")
             written = ("metrics.json", "model/domadapt.json")
             metrics, description = (json.loads((other / name).read_text(encoding="utf-8")) for name in written)
-            beside = {name: (other / name).read_text(encoding="utf-8") for name in BESIDE if (other / name).is_file()}
+            beside = {
+                name: (other / name).read_text(encoding="utf-8") for name in MODEL_FILES if (other / name).is_file()
+            }
         except (OSError, ValueError, KeyError, TypeError):
             return None  # moved, deleted or damaged since: it is made again
         if "predictions.jsonl" not in beside or metrics.get("ceiling") != self.key or other == folder.resolve():

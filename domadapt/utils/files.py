@@ -26,8 +26,8 @@ def shipped() -> Path:
     return Path(str(files("domadapt.shipped")))
 
 
-PART = ".part"  # ends the hidden name of what is still being written
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+UNFINISHED = ".part"  # ends the hidden name of what is still being written
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def matching(path: str) -> list[Path]:
@@ -48,7 +48,7 @@ def _naming_if_full(path: Path) -> Iterator[None]:
     except Exception as error:  # of safetensors and shutil, which have the system's number in their text
         match = re.search(r"(?:\(os error |\[Errno )(\d+)", str(error))
         number = int(match[1]) if match else getattr(error, "errno", None)
-        if number not in FULL:
+        if number not in DISK_FULL:
             raise
         fix = "free space and run the same command again"
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
@@ -80,8 +80,8 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
         path = path.resolve() if path.is_symlink() else path
         path.parent.mkdir(parents=True, exist_ok=True)
         # In a folder of its own, because a writer may have temporary files, too.
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=PART) as folder:
-            part = Path(folder, path.name + PART)  # not its name, by which others look for whole files
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED) as folder:
+            part = Path(folder, path.name + UNFINISHED)  # not its name, by which others look for whole files
             write(part)
             _settle(part)
             part.replace(path)
@@ -93,7 +93,7 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
     Of a link, what it points to is replaced.
     """
     path = path.resolve() if path.is_symlink() else path
-    part = path.with_name(f".{path.name}.new{PART}")
+    part = path.with_name(f".{path.name}.new{UNFINISHED}")
     shutil.rmtree(part, ignore_errors=True)
     try:
         with _naming_if_full(path):
@@ -122,7 +122,7 @@ def clear_parts(path: Path, idle: float = 0.0) -> None:
 
     Others delete what nobody has written to for ``idle`` seconds.
     """
-    for part in path.parent.glob(f".{path.name}.*{PART}"):
+    for part in path.parent.glob(f".{path.name}.*{UNFINISHED}"):
         with suppress(FileNotFoundError):  # whose writer has finished
             if time.time() - max(file.stat().st_mtime for file in (part, *part.rglob("*"))) >= idle:
                 shutil.rmtree(part, ignore_errors=True)
@@ -152,7 +152,7 @@ def _settle(path: Path) -> None:
 
 
 CHECKSUMS = "SHA256SUMS"
-LINE = re.compile(r"([0-9a-f]{64}) [ *](?!/)(.+)")
+CHECKSUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](?!/)(.+)")
 AGAIN = "copy the folder again, or train the model again"
 
 
@@ -179,7 +179,7 @@ def verify_checksums(folder: Path) -> None:
     if not lines:
         raise ValueError(f"{listing}: damaged: it is empty; {AGAIN}")
     for number, line in enumerate(lines, start=1):
-        match = LINE.fullmatch(line)
+        match = CHECKSUM_LINE.fullmatch(line)
         if not match or ".." in Path(match[2]).parts:
             expected = "64 hexadecimal digits, two blanks and a file of this folder"
             raise ValueError(f"{listing}:{number}: damaged: {line[:80]!r}, expected {expected}; {AGAIN}")

@@ -8,22 +8,22 @@ from functools import lru_cache
 from typing import Any
 
 HIDDEN = "[hidden]"
-SHORTEST = 8  # characters of a secret: a shorter value, such as `true`, would be struck out wherever it occurs
+SHORTEST_SECRET = 8  # characters of a secret: a shorter value, such as `true`, would be struck out wherever it occurs
 # api_key, WANDB_API_KEY, token, db.password, DB_PASS, GITHUB_PAT, AUTH; not tokenizer, keyboard, bypass, path, PWD; of
 # tokens a list, not a number.
-WORD = (
+SECRET_WORD = (
     r"(?:secret|passw|passphrase|credential|authoriz|bearer|(?:keys?|token)(?![a-z])|tokens(?=['\"]?\s*[=:]\s*\[)"
     "|(?:(?<!by)(?<!com)pass|auth|(?<![a-z])pat|(?<=[._-])pwd)(?![a-z_]))"
 )
-NAME = re.compile(WORD, re.IGNORECASE)
+SECRET_NAME = re.compile(SECRET_WORD, re.IGNORECASE)
 # name=value or {name: value}, the value maybe quoted, or a list.
-GIVEN = re.compile(
-    rf"""(?<![\w.+/@-]) (?P<name> [\w.+/@-]*? {WORD} [\w.+/@-]* ) (?P<sign> ['"]?[ ]*:[ ]* | = )
+GIVEN_SECRET = re.compile(
+    rf"""(?<![\w.+/@-]) (?P<name> [\w.+/@-]*? {SECRET_WORD} [\w.+/@-]* ) (?P<sign> ['"]?[ ]*:[ ]* | = )
     (?P<value> '[^']*' | "[^"]*" | [\[{{][^\[\]{{}}]*[\]}}] | [^\s,;'"]+?(?=[\]}}]*(?:[\s,;'"]|$)) )""",
     re.VERBOSE | re.IGNORECASE,
 )
 # Of a value that a message quotes: a word, or a dotted name of a setting.
-PROSE = re.compile(r"""['"]?(?:[a-z_-]+(?:\.[a-z_-]+)*|[A-Z_]+|<[^<>]*>)[.:;,]?['"]?""")
+NO_SECRET = re.compile(r"""['"]?(?:[a-z_-]+(?:\.[a-z_-]+)*|[A-Z_]+|<[^<>]*>)[.:;,]?['"]?""")
 LOGIN = re.compile(r"""(?<=://)[^\s/'"]+(?=@)""")  # user:password in the address of a server
 _settings: set[str] = set()  # secrets in configurations of this process
 
@@ -35,7 +35,7 @@ def is_secret(name: str) -> bool:
     >>> [is_secret(name) for name in ("WANDB_API_KEY", "hub.token", "tokenizer", "max_tokens", "keyboard")]
     [True, True, False, False, False]
     """
-    return NAME.search(name) is not None
+    return SECRET_NAME.search(name) is not None
 
 
 def redact(text: str) -> str:
@@ -44,19 +44,19 @@ def redact(text: str) -> str:
     >>> redact("hub.token=ab12cd34 x.tokens=[ab12cd34,ef56] https://me:pw@host; full_key: benchmark.seeds")
     'hub.token=[hidden] x.tokens=[hidden] https://[hidden]@host; full_key: benchmark.seeds'
     """
-    return LOGIN.sub(HIDDEN, GIVEN.sub(_hidden, strike(text)))
+    return LOGIN.sub(HIDDEN, GIVEN_SECRET.sub(_hidden, strike(text)))
 
 
 def _hidden(match: re.Match[str]) -> str:
     name, sign, value = match["name"], match["sign"], match["value"]
     weak = sign != "=" or re.search(r"(?:^|[^a-z])keys?$", name, re.IGNORECASE)  # prose has such, too
-    known = len(value) < SHORTEST or value == HIDDEN or value.strip("'\"").startswith("${")
-    return match[0] if known or (weak and PROSE.fullmatch(value)) else f"{name}{sign}{HIDDEN}"
+    known = len(value) < SHORTEST_SECRET or value == HIDDEN or value.strip("'\"").startswith("${")
+    return match[0] if known or (weak and NO_SECRET.fullmatch(value)) else f"{name}{sign}{HIDDEN}"
 
 
 def _secrets() -> list[str]:
     """Values of secrets in the environment and in settings, the longest first."""
-    named = {value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)}
+    named = {value for name, value in os.environ.items() if len(value) >= SHORTEST_SECRET and is_secret(name)}
     # A path, such as SSH_AUTH_SOCK's, only leads to a secret.
     known = {value for value in named if not (value.startswith("/") and os.path.exists(value))}  # noqa: PTH110
     return sorted(known | _settings, key=len, reverse=True)
@@ -91,7 +91,12 @@ def redacted(config: Any, secret: bool = False) -> Any:
     if isinstance(config, list | tuple):
         return [redacted(value, secret) for value in config]
     if secret and config is not None and not isinstance(config, bool):
-        if isinstance(config, str) and len(config) >= SHORTEST and config != HIDDEN and not PROSE.fullmatch(config):
+        if (
+            isinstance(config, str)
+            and len(config) >= SHORTEST_SECRET
+            and config != HIDDEN
+            and not NO_SECRET.fullmatch(config)
+        ):
             _settings.add(config)  # no plain word, which may stand anywhere
         return HIDDEN
     return redact(config) if isinstance(config, str) else config
@@ -104,8 +109,8 @@ def hide_secrets(arguments: Sequence[str]) -> list[str]:
 
 def _moved(name: str, sign: str, value: str) -> str:
     nested = value[:1] in ("[", "{")
-    secret = is_secret(name + sign + value[:1]) or LOGIN.search(value) or (nested and GIVEN.search(value))
-    if not sign or not secret or len(value) < SHORTEST or "${" in value:
+    secret = is_secret(name + sign + value[:1]) or LOGIN.search(value) or (nested and GIVEN_SECRET.search(value))
+    if not sign or not secret or len(value) < SHORTEST_SECRET or "${" in value:
         return name + sign + value
     variable = "DOMADAPT_SECRET_" + re.sub(r"\W+", "_", name.strip("+~-")).upper()
     quoted = value[0] == value[-1] and value[0] in "'\""

@@ -227,7 +227,7 @@ def test_of_a_large_target_those_texts_are_in_steps_that_have_labels(
         return losses(self, step)
 
     monkeypatch.setattr(SelfTraining, "losses", watched)
-    monkeypatch.setattr("domadapt.methods.session.READ", 6)
+    monkeypatch.setattr("domadapt.methods.session.MOST_READ", 6)
     trained(tmp_path, "run", "adaptation=self_training", "adaptation.self_training.average=false", "seed=1")
     assert met and all(met)
 

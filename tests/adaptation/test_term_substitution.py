@@ -56,7 +56,7 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
     for term in (True, False):
         pool, q = method.pools[term, False], method.q if term else 1 - method.q
         weights = {
-            n: len(method.uses[p]) ** term_substitution.POWER * (term_substitution.LEAST + float(q[n]))
+            n: len(method.uses[p]) ** term_substitution.POWER * (term_substitution.FLOOR + float(q[n]))
             for n, p in enumerate(method.phrases)
             if not p.plural and (term or " " not in p.words)
         }

@@ -15,7 +15,7 @@ import domadapt
 from domadapt.config.compose import compose, make
 from domadapt.data import corpora as known
 from domadapt.data.corpora import amazon_reviews, amazon_reviews_fdu, aspect_opinion, joint_absa, my_files, several
-from domadapt.data.domains import MOST, Ceiling, Domains, SealedTest, TargetUnlabelled
+from domadapt.data.domains import MOST_REPEATS, Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.syntax.parser import SpacyParser
@@ -155,7 +155,7 @@ def test_more_labels_are_the_fewer_and_some_others(tmp_path: Path) -> None:
     assert set(four) <= {record.text for record in read}
 
 
-@pytest.mark.parametrize(("share", "times"), [(0.0, 1), (0.2, 3), (0.9, MOST)])
+@pytest.mark.parametrize(("share", "times"), [(0.0, 1), (0.2, 3), (0.9, MOST_REPEATS)])
 def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, times: int) -> None:
     _, texts = with_labels(corpora(tmp_path), 2, share=share)  # beside 22 of the source
     assert len(texts) == 2 * times

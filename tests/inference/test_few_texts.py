@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.light import MANY, MOST, TASKS, FewTexts, _is_plain, light_model
+from domadapt.inference.light import MANY_LETTERS, MANY_TEXTS, TASKS, FewTexts, _is_plain, light_model
 from domadapt.inference.model import Model, load
 from domadapt.inference.thresholds import apply_limits
 from domadapt.tasks.task import Prediction
@@ -66,10 +66,10 @@ def test_it_says_the_same(tiny_run: Path, tmp_path: Path, lowercase: bool) -> No
 def test_what_takes_torch(tiny_run: Path, tmp_path: Path) -> None:
     [text] = unlabelled(["Sharp."])
     run = tiny_run / "model"
-    assert quick(run, [text]) and quick(run, [text] * (MANY - 1))
-    owned, long = UnlabelledText("1", "", "Sharp.", ((0, 5), (5, 6))), UnlabelledText("1", "", "a" * (MOST + 1))
+    assert quick(run, [text]) and quick(run, [text] * (MANY_TEXTS - 1))
+    owned, long = UnlabelledText("1", "", "Sharp.", ((0, 5), (5, 6))), UnlabelledText("1", "", "a" * (MANY_LETTERS + 1))
     blank = UnlabelledText("1", "", " ")
-    assert not any(quick(run, texts) for texts in ([text] * MANY, [long], [owned], [blank]))
+    assert not any(quick(run, texts) for texts in ([text] * MANY_TEXTS, [long], [owned], [blank]))
     model = without_checksums(Path(shutil.copytree(run, tmp_path / "model")))
     assert quick(model, [text])
     for name, value in {"methods": {"lisa": {}}, "parses_at_prediction": True, "control": {"other": {}}}.items():

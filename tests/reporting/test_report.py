@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.blocks import Prose, Section, Table
 from domadapt.reporting.frames import FORMULA, spreadsheet_safe, write_csv
-from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
+from domadapt.reporting.render import LARGEST_PAGE, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.words import LONGEST_TEXT
 from domadapt.runs.groups import read_runs
@@ -135,7 +135,7 @@ def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, tmp_path: Path) -> 
     assert f"{1_000_000 - LONGEST_TEXT} more characters" in " ".join(page.text.split())
     assert output.stat().st_size < 3_000_000
     text = output.with_suffix(".md").read_text(encoding="utf-8")
-    assert "alert(1)" in text and len(text.encode()) <= LONGEST
+    assert "alert(1)" in text and len(text.encode()) <= LARGEST_PAGE
     assert not any(part in without_code(text) for part in ("<script", "@everyone", "](", "# heading"))
 
 
@@ -193,7 +193,7 @@ def test_secrets_stay_out(make_run: Any, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domadapt.reporting.report.DETAILED", 1)
+    monkeypatch.setattr("domadapt.reporting.report.DETAILED_PAIRS", 1)
     assert synthetic_runs(tmp_path / "runs", pairs=2, methods=4, seeds=1, texts=30) == 8
     html = report(tmp_path / "runs", tmp_path / "r.html", ["html"]).read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
@@ -238,12 +238,12 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     sections = [Section("first", (Prose("word " * 100),))]
     sections += [Section(f"detail {i}", (Prose("word " * 4000),), 3) for i in range(8)]
     text = markdown("title", sections)
-    assert len(text.encode()) <= LONGEST
+    assert len(text.encode()) <= LARGEST_PAGE
     assert "## first" in text
     assert re.search(r"Left out to fit into a pull request: [45] sections", text)
     assert "### detail 0" in text
     text = markdown("title", [Section("s", tuple(Prose("wörd " * 200) for _ in range(100)))])
-    assert len(text.encode()) <= LONGEST
+    assert len(text.encode()) <= LARGEST_PAGE
     assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
 
 

@@ -20,7 +20,15 @@ from tests.support import Command, client_of
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
-from domadapt.serving.serve import BODY, LONGEST, LOOPBACK, TEXTS, Answers, add_security_headers, make_app
+from domadapt.serving.serve import (
+    LARGEST_BODY,
+    LONGEST_TEXT,
+    LOOPBACK,
+    MOST_TEXTS,
+    Answers,
+    add_security_headers,
+    make_app,
+)
 
 NASTY = '</textarea><script>document.title="x"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
 
@@ -77,12 +85,12 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
         (b'{"text": "a", "threshold": true}', 400, "expected a number from 0 to 1"),
         (b'{"text": "a", "threshold": 1' + b"0" * 400 + b"}", 400, "expected a number from 0 to 1"),
         (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: the model has no such label"),
-        (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
-        (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
+        (b'{"texts": []}', 400, f"0 texts: expected 1 to {MOST_TEXTS}"),
+        (json.dumps({"texts": ["a"] * (MOST_TEXTS + 1)}).encode(), 400, f"{MOST_TEXTS + 1} texts"),
         (b'{"texts": ["a", " "]}', 400, "text 2 is blank"),
-        (json.dumps({"text": "a" * (LONGEST + 1)}).encode(), 413, f"expected {LONGEST} at most"),
+        (json.dumps({"text": "a" * (LONGEST_TEXT + 1)}).encode(), 413, f"expected {LONGEST_TEXT} at most"),
         (b'{"texts": ["a", "\\ud800"]}', 400, "text 2: character 0 is '\\ud800', half a surrogate pair"),
-        (b"x" * (BODY + 1), 413, f"more than {BODY} bytes"),
+        (b"x" * (LARGEST_BODY + 1), 413, f"more than {LARGEST_BODY} bytes"),
     ],
 )
 def test_an_error_is_said_in_words(client: Any, content: bytes, status: int, told: str) -> None:

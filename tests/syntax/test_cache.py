@@ -190,7 +190,7 @@ def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:
 
 
 def test_several_workers_give_the_same_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domadapt.syntax.parser.WORTH", 100)
+    monkeypatch.setattr("domadapt.syntax.parser.WORTH_WORKERS", 100)
     texts = [text(f"The lens number {i} is sharp. It never fogs.") for i in range(30)]
     texts.append(text("two", ((0, 1), (1, 3))))
     alone = list(SpacyParser().parse(texts))

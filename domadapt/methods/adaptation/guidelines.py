@@ -25,7 +25,7 @@ from domadapt.models.contracts import Output
 from domadapt.tasks.task import Task
 
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛`´", "'"))
-LEAST = 0.9  # probability that a word of ``terms`` is in a term; from .8 to .95 spans hardly differ
+TERM_PROBABILITY = 0.9  # probability that a word of ``terms`` is in a term; from .8 to .95 spans hardly differ
 # The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
     "very,too,so,really,quite,rather,pretty,fairly,extremely,absolutely,completely,totally,highly,super,incredibly,"
@@ -175,8 +175,8 @@ def with_terms(logits: Tensor, always: Tensor, never: Tensor, terms: Sequence[in
     shares = logits.softmax(-1).clamp(min=1e-12)
     inside = torch.isin(torch.arange(logits.shape[1], device=logits.device), torch.tensor(terms, device=logits.device))
     now = shares[:, inside].sum(-1, keepdim=True)
-    raised = torch.where(inside, LEAST / now, (1 - LEAST) / (1 - now))
-    shares = torch.where(always.unsqueeze(1) & (now < LEAST), shares * raised, shares)
+    raised = torch.where(inside, TERM_PROBABILITY / now, (1 - TERM_PROBABILITY) / (1 - now))
+    shares = torch.where(always.unsqueeze(1) & (now < TERM_PROBABILITY), shares * raised, shares)
     shares[:, 0] += now[:, 0] * never  # what is no term is nothing, not an opinion
     return torch.where(never.unsqueeze(1) & inside, 1e-12, shares).log()
 

@@ -43,7 +43,7 @@ from domadapt.utils.pairs import parts
 
 log = logging.getLogger(__name__)
 POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
-LEAST = 0.02  # so that any phrase may still come
+FLOOR = 0.02  # so that any phrase may still come
 SHRINKAGE = 3.0  # uses
 TELLS = 0.5  # agreement from which on a noun tells its type: half of the way from chance to always
 TELLING, MET = 0.6, 5  # of the way from a class's own share to always: then a noun goes with it; and its least uses
@@ -134,7 +134,7 @@ class TermSubstitution(Method):
         q = None if self.q is None else self.q.numpy()
         self.pools: dict[tuple[bool, bool], Pool] = {}
         for term, plural in itertools.product((False, True), (False, True)):
-            likely = np.ones(len(counts)) if q is None else LEAST + (q if term else 1 - q)
+            likely = np.ones(len(counts)) if q is None else FLOOR + (q if term else 1 - q)
             fits = [p.plural == plural and (term or " " not in p.words) for p in self.phrases]
             self.pools[term, plural] = Pool(np.flatnonzero(fits), (counts * likely)[fits])
 

@@ -41,7 +41,7 @@ TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
 ANY = (PREVIOUS, SELF)  # the one relation of a control's trees
-MEASURED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
+COMPARED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
 KEYS = ("layer", "head", "relation", "direction")
 HeadChoice = dict[str, Any]  # of these
 
@@ -116,7 +116,7 @@ class AttentionSupervision(Method):
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
         every = [*product(*map(range, encoder.attention_shape))]
         with encoder.keeping_scores(every):
-            for batch, output in session.outputs(sampled(session.source, MEASURED, 0), BATCH, "heads", alone=True):
+            for batch, output in session.outputs(sampled(session.source, COMPARED, 0), BATCH, "heads", alone=True):
                 kinds, *places = self.own_tensor(batch, "links")
                 for layer, head in every:
                     mass = output.scores[layer, head].softmax(-1)[tuple(places)]

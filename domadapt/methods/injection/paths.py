@@ -28,7 +28,8 @@ from domadapt.methods.terms import frequent_paths, leaning_words, needed_kinds, 
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.trees import Path, paths_from
 
-LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them in opinions: those of path_rules
+# Uses of an opinion word in the source, and share of them in opinions: those of path_rules.
+FEWEST_USES, LEAST_SHARE = 1, 0.3
 
 
 class OpinionPaths(Method):
@@ -57,7 +58,7 @@ class OpinionPaths(Method):
         parses = [example.parse for example in self.session.source if example.parse is not None]
         if task.kind == "token":
             kinds = needed_kinds(self.name, records, parses)
-            self.opinions = opinion_words(records, parses, kinds, LEAST, SHARE)
+            self.opinions = opinion_words(records, parses, kinds, FEWEST_USES, LEAST_SHARE)
             rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
             paths, shown = [rule.path for rule in rules], [str(rule) for rule in rules]
         else:
