@@ -73,6 +73,32 @@ PROGRESS_LOGGERS = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.
 WITHOUT_LOGGING = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
 
 
+# What warns of corpora and texts: cells of one pair would say the same, one after the other.
+WARNING_LOGGERS = ("domadapt.training.build", "domadapt.training.cell")
+
+
+class NoRepeats(logging.Filter):
+    """Lets each message pass once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        new = message not in self.passed
+        self.passed.add(message)
+        return new
+
+    def __enter__(self) -> None:
+        for name in WARNING_LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def __exit__(self, *error: object) -> None:
+        for name in WARNING_LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+
 @dataclass(frozen=True)
 class Job:
     """What a launcher calls with each composed ``train.yaml``, here or in a process of its own."""
@@ -80,6 +106,7 @@ class Job:
     wait: bool = True  #: for cells that another process is at
     arguments: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv[1:]))
     parent: int = field(default_factory=os.getpid)
+    no_repeats: NoRepeats = field(default_factory=NoRepeats)
 
     def __call__(self, cfg: Any) -> dict[str, Any] | Exception:
         """Metrics of the cell, or its error: returned, since not every launcher survives one that is raised."""
@@ -94,7 +121,7 @@ class Job:
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
-        with quieter(PROGRESS_LOGGERS, logging.WARNING):
+        with quieter(PROGRESS_LOGGERS, logging.WARNING), self.no_repeats:
             try:
                 return train(run_config(cfg), self.wait)
             except Exception as error:

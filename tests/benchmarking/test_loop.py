@@ -67,6 +67,12 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
     assert [m["target_test"] for m in again] == [m["target_test"] for m in first]
 
 
+def test_the_cells_of_a_pair_do_not_repeat_its_warnings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(overrides(tmp_path, "max_length=4", "benchmark.only=[source_only]"))
+    cut = [message for message in caplog.messages if "longer than max_length=4" in message]
+    assert cut and len(cut) == len(set(cut))
+
+
 def test_a_failed_cell_is_told_last_and_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = '+benchmark.methods.bad=["trainer.learning_rate=7"]'
     mine = '+benchmark.methods.mine=["trainer.weight_decay=0.5"]'
