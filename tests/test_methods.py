@@ -71,7 +71,7 @@ def test_the_contract(tmp_path: Path, method: str, backbone: str, task: str, mon
 
 def blind(run: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Numbers and predictions of a run, less what target labels may change."""
-    labelled = ("key", "selection", "calibration", "target_test", "target_test_clean")
+    labelled = ("key", "data", "selection", "calibration", "target_test", "target_test_clean")
     rows = [{**row, "gold": None} for row in support.read_jsonl(run / "predictions.jsonl")]
     return {name: value for name, value in numbers(run).items() if name not in labelled}, rows
 
@@ -303,7 +303,7 @@ def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_m
     assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
     with pytest.raises(ValueError, match="loss 'other' has no weight: its method gives one"):
         trained(tmp_path, "other", own.replace("OnTargetAlone", "Weightless"))
-    with pytest.raises(ValueError, match="alone: its losses are None; expected a dict of scalars by name"):
+    with pytest.raises(ValueError, match=r"alone.losses\(\) returned None; expected a dict of scalars by name"):
         trained(tmp_path, "none", own.replace("OnTargetAlone", "Forgetful"))
     with pytest.raises(ValueError, match="selection: last gives 'good'; expected a number to maximise"):
         trained(tmp_path, "words", "~selection", "+selection={_target_: tests.test_methods.Wordy}")

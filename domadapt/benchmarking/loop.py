@@ -75,10 +75,10 @@ class PlannedCell:
             return None
 
     def state(self) -> str:
-        """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
-        if self.metrics() is not None:
-            return FINISHED
-        return STARTED if read_status(self.folder).get("key") == self.key else WAITING
+        """``finished``, ``started`` (to be resumed, or tidied up, if nobody is at it now) or ``waiting``."""
+        if (status := read_status(self.folder)).get("key") == self.key:
+            return STARTED
+        return FINISHED if not status and self.metrics() is not None else WAITING
 
 
 def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
@@ -249,9 +249,11 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
     if not errors:
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
+    same: dict[str, list[str]] = {}
     for cell, error in errors:  # one line for a user's error, the kind of it before any other
         message = redact(user_error(error, "train") or f"{type(error).__name__}: {with_notes(error)}")
-        failed.append(f"{cell.name} [{cell.key}]: {message}")
+        same.setdefault(message, []).append(f"{cell.name} [{cell.key}]")
+    failed += [f"{', '.join(names)}: {message}" for message, names in same.items()]
     return done, Stopped("\n".join(failed))
 
 
@@ -307,6 +309,9 @@ def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
     results = launch([cell.overrides for cell in waiting], wait=False)
     tell_of_other_hardware(waiting, results)
     errors = {cell.folder: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
+    for cell, error in [*errors.values()]:
+        if isinstance(error, Stopped) and cell.metrics() is not None:  # before its launcher stopped
+            del errors[cell.folder]
     busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
     if busy:
         log.info("%d cells are run by another process: waiting for them", len(busy))

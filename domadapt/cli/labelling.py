@@ -45,14 +45,14 @@ def score(cfg: Settings) -> str:
     for one in (folder, *other):
         _refuse_labels(one, labelled)
     every = TargetUnlabelled.from_records("target", labelled).texts
-    model, warnings = labeller(cfg, folder, every), Counter(corpus.warnings)
+    model, warnings = labeller(cfg, folder, every, exact=True), Counter(corpus.warnings)
     task = model.task
     records = task.usable(labelled, warnings)
     task.check(records)
     texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
     predictions = model.predict_texts(texts)
     for one in other:
-        models.append(beside := labeller(cfg, one, texts))
+        models.append(beside := labeller(cfg, one, texts, exact=True))
         beside.task.check(records)
         baseline = beside.predict_texts(texts)
     if cfg.output is not None:

@@ -317,14 +317,15 @@ def loaded(cfg: Settings, folder: Path) -> "Model":
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
-def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText]) -> "Model | Exported":
-    """Likewise, of an exported folder, too: for what needs predictions alone, of these texts."""
+def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText], exact: bool = False) -> "Model | Exported":
+    """Likewise, of an exported folder, too: for what needs predictions alone, of these texts. Unless ``exact``, a few
+    are labelled in float32 where the precision is ``auto``."""
     check_choices(vars(cfg))
     if is_exported(folder):
         if cfg.device == "cuda":
             raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
         return Exported(folder)
-    light = cfg.device != "cuda" and str(cfg.precision) != "bf16-mixed"
+    light = cfg.device != "cuda" and str(cfg.precision) in (("32",) if exact else ("32", "auto"))
     return (light_model(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)
 
 

@@ -189,8 +189,8 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     known = sorted(path.name[:-5] for path in files("domadapt.conf").iterdir() if path.name.endswith(".yaml"))
     if config not in known:
         raise ValueError(f"{config!r}: there is no such verb; expected one of {', '.join(known)}{_near(config, known)}")
-    if letter := next((word for word in overrides if len(word) == 1), None):  # of a text in place of a list
-        raise ValueError(f"overrides: {letter!r}: expected a list of settings, such as ['seed=1']")
+    if overrides and all(len(word) == 1 for word in overrides):  # a text in place of a list
+        raise ValueError(f"overrides={''.join(overrides)!r}: expected a list of settings, such as ['seed=1']")
     with initialized():
         try:
             written = hide_secrets([lengthen(override) for override in several_trackers(overrides)])

@@ -1,9 +1,11 @@
 """The contract that injections and adaptations share."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from difflib import get_close_matches
+from functools import cached_property, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
@@ -20,6 +22,9 @@ from domadapt.methods.session import Session
 from domadapt.models.contracts import Output
 from domadapt.tasks.task import Task
 
+log = logging.getLogger(__name__)
+READABLE = ("parses", "target", "parses_at_prediction", "corpus_parses", "source_only")
+KINDS = ("token", "sequence")
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
 TREES = frozenset({"parses", "parses_at_prediction"})
 
@@ -60,6 +65,39 @@ class Step:
         return (self.source,) if self.target is None else (self.source, self.target)
 
 
+class Returned(NamedTuple):
+    """What a hook has to return."""
+
+    kind: type | tuple[type, ...]
+    words: str
+
+
+RETURNED = {
+    "prepare": Returned(dict, "a dict of what to record"),
+    "augment": Returned((list, tuple), "a list of records"),
+    "collate": Returned(dict, "a dict of tensors by key"),
+    "transform": Returned(Output, "an Output"),
+    "losses": Returned(dict, "a dict of scalars by name"),
+    "side_losses": Returned(dict, "a dict of scalars by name"),
+    "parameter_groups": Returned(list, "a list of dicts with params and lr"),
+    "final_weights": Returned(dict, "a dict of the encoder's tensors by name"),
+    "memory": Returned(dict, "a dict"),
+}
+
+
+def checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method's hook that refuses to return what nobody expects, and says whose it is."""
+    kind, words = RETURNED[hook]
+
+    @wraps(function)
+    def call(self: "Method", *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(result := function(self, *args, **kwargs), kind):
+            raise ValueError(f"{self.name or type(self).__name__}.{hook}() returned {result!r:.60}; expected {words}")
+        return result
+
+    return call
+
+
 class Method(nn.Module):
     """Something that adds to training: an injection of syntax, or an adaptation to target text.
 
@@ -82,6 +120,12 @@ class Method(nn.Module):
     rate_factor: float = 1.0  #: learning rate of its own parameters, times the run's
     name: str = ""  #: what the configuration calls it
     session: Session  #: what the run works with, from :meth:`attach` on
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check what a subclass's own hooks return."""
+        super().__init_subclass__(**kwargs)
+        for hook in RETURNED.keys() & vars(cls).keys():
+            setattr(cls, hook, checked(hook, vars(cls)[hook]))
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
         super().__init__()
@@ -161,6 +205,42 @@ class Method(nn.Module):
         """Take back what :meth:`memory` gave: when a run is resumed, an epoch put back, a model loaded."""
 
 
+def check_declarations(name: str, method: Method) -> None:
+    """Refuse a method that reads or does what there is not; warn of what looks like a misspelt hook.
+
+    >>> class Mine(Method):
+    ...     reads = frozenset({"targets"})
+    >>> check_declarations("mine", Mine())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: mine: reads=['targets']: expected a set of some of ('parses', 'target', ...
+    """
+    for setting, known in (("reads", READABLE), ("tasks", KINDS)):
+        given = getattr(method, setting)
+        if not isinstance(given, set | frozenset) or not given <= {*known}:
+            raise ValueError(
+                f"{name}: {setting}={given if isinstance(given, str) else [*given]}: expected a set of some of {known}"
+            )
+    kind = type(method)
+    if kind.augment is not Method.augment and not method.augments:
+        raise ValueError(f"{name}: has augment(), which is not called: set augments = True in {kind.__name__}")
+    hooks = [hook for hook in vars(Method) if not hook.startswith("_")]
+    own = {
+        name: one
+        for part in kind.__mro__
+        if part.__module__.partition(".")[0] != "domadapt"
+        for name, one in vars(part).items()
+    }
+    for other in [n for n, one in own.items() if callable(one) and n not in hooks and not hasattr(nn.Module, n)]:
+        if near := get_close_matches(other, hooks, n=1, cutoff=0.8):
+            log.warning(
+                "%s: nobody calls %s.%s() but the method itself; did you mean %s()?",
+                name,
+                kind.__name__,
+                other,
+                near[0],
+            )
+
+
 def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
     """Injections and adaptations by name; no two share a name, or the name of a loss."""
     methods: dict[str, Method] = {}
@@ -172,6 +252,7 @@ def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
                 expected = "expected a method's settings, its class as _target_, a subclass of Method"
                 raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
             method = made
+            check_declarations(str(name), method)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")
             methods[str(name)] = method

@@ -247,10 +247,13 @@ class Session:
         random = np.random.default_rng([self.seed, epoch])
         originals = self.domains.source_train
         records: Sequence[Record] = originals
-        for method in self.methods.values():
+        for name, method in self.methods.items():
             records = method.augment(records, epoch, random)
-        if len(records) != len(originals):
-            raise ValueError(f"a method made {len(records)} source records of {len(originals)}; expected as many")
+            if len(records) != len(originals) or not all(isinstance(record, Record) for record in records):
+                what = (
+                    f"{len(records)} of {len(originals)}" if len(records) != len(originals) else f"{records[0]!r:.60}"
+                )
+                raise ValueError(f"{name}.augment() returned {what}; expected as many source records as it was given")
         changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with preserve_random_state():  # a parser that is loaded only now draws random numbers

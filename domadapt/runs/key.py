@@ -137,6 +137,11 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
+def data_key(data: Mapping[str, Any]) -> str:
+    """16 hex digits of what the files of a run's data hold, wherever they lie."""
+    return hashlib.sha256(json.dumps(by_content(to_builtin(data))).encode()).hexdigest()[:16]
+
+
 def run_folder(cfg: Mapping[str, Any]) -> Path:
     """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
     if not isinstance(paths := cfg["paths"], Mapping):

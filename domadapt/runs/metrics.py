@@ -135,6 +135,7 @@ class Metrics:
     role: str = ""
     seed: int = 0
     key: str | None = None  #: fingerprint of settings, data and code
+    data: str | None = None  #: fingerprint of what its files of data held
     training: str | None = None  #: key of the training that made the weights, where several cells share it
     ceiling: str | None = None  #: the same of an in-domain run, which pairs with one target share
     copied_from: str | None = None  #: folder of the run whose result this is a copy of; None where the cell was trained

@@ -27,7 +27,7 @@ from domadapt.inference.model import write_model
 from domadapt.inference.thresholds import count_confidences
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
-from domadapt.runs.key import files_named, hardware, versions
+from domadapt.runs.key import data_key, files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, read_status, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
@@ -172,7 +172,7 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
     with ceiling.lock():
         if (stored := ceiling.take(config.folder, session.domains.source)) is not None:
             this_run = summary(config, session.domains, session.task)
-            own = {name: this_run[name] for name in ("key", "source", "config", "command")}
+            own = {name: this_run[name] for name in ("key", "source", "data", "config", "command")}
             return write_metrics(stored | own, status)
         metrics = learn(config, epochs, sealed, network, logger)
         metrics = write_metrics(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
@@ -254,6 +254,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
         "method": with_labels_once(values["method"], values["target_labels"]),
         "role": role(values),
         "seed": values["seed"],
+        "data": data_key(values["data"]),
         "counts": counts,
         "config": redacted({name: value for name, value in values.items() if name != "paths"}),  # no machine's paths
         "versions": versions(),

@@ -39,8 +39,10 @@ class AdaptationModule(pl.LightningModule):
         self.step = step = Step(source, target, self.current_epoch, self.global_step / max(1, self.steps))
         losses = {"task": source.weight * session.task.loss(source.output, source.batch)}
         for name, method in session.methods.items():
-            if not isinstance(given := method.losses(step), dict):
-                raise ValueError(f"{name}: its losses are {given!r:.60}; expected a dict of scalars by name")
+            given = method.losses(step)
+            for key, value in given.items():
+                if not isinstance(value, Tensor) or value.ndim:
+                    raise ValueError(f"{name}.losses(): {key}={value!r:.60}; expected a tensor that is one number")
             losses |= given
         if unknown := sorted(losses.keys() - self.weights.keys()):
             fix = "its method gives one, super().__init__({NAME: WEIGHT})"
