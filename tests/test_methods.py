@@ -283,6 +283,52 @@ class Weightless(OnTargetAlone):
         return {"other": step.source.output.logits.sum()}
 
 
+class Returning(Method):
+    """Hooks that return what nobody expects."""
+
+    augments = True
+
+    def __init__(self, hook: str) -> None:
+        super().__init__({"odd": 1.0})
+        self.hook = hook
+
+    def colate(self) -> None:
+        """A misspelt hook."""
+
+    def prepare(self) -> Any:
+        return None if self.hook == "prepare" else {}
+
+    def augment(self, records: Any, epoch: int, random: Any) -> Any:
+        return {"augment": None, "fewer": records[1:], "texts": [r.text for r in records]}.get(self.hook, records)
+
+    def collate(self, examples: Any) -> Any:
+        return [] if self.hook == "collate" else {}
+
+    def transform(self, output: Output, batch: Batch) -> Any:
+        return None if self.hook == "transform" else output
+
+    def losses(self, step: Step) -> Any:
+        return {"odd": {"losses": 0.5}.get(self.hook, step.source.output.logits.sum())}
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ("prepare", r"mine.prepare\(\) returned None; expected a dict of what to record"),
+        ("augment", r"mine.augment\(\) returned None; expected a list of records"),
+        ("fewer", r"mine.augment\(\) returned 21 of 22; expected as many source records"),
+        ("texts", r"mine.augment\(\) returned '.*'; expected as many source records"),
+        ("collate", r"mine.collate\(\) returned \[\]; expected a dict of tensors by key"),
+        ("transform", r"mine.transform\(\) returned None; expected an Output"),
+        ("losses", r"mine.losses\(\): odd=0.5; expected a tensor that is one number"),
+    ],
+)
+def test_a_hook_that_returns_something_else_is_named(hook: str, told: str, tmp_path: Path, caplog: Any) -> None:
+    with pytest.raises(ValueError, match=told):
+        trained(tmp_path, "run", f"+adaptation.mine={{_target_: tests.test_methods.Returning, hook: {hook}}}")
+    assert "mine: nobody calls Returning.colate() but the method itself; did you mean collate()?" in caplog.messages
+
+
 class Forgetful(OnTargetAlone):
     def losses(self, step: Step) -> Any:
         return None

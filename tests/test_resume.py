@@ -236,6 +236,13 @@ def test_files_of_somebody_else_are_not_deleted(shared: Path, tmp_path: Path, mo
     with pytest.raises(ValueError, match=r"thesis.tex: not written by domadapt, which replaces model/"):
         domadapt.train(settings_of(shared, "adaptation=recipe", "trainer.epochs=4", f"paths.run={tmp_path}"))
     assert own.exists()
+    for name in ("predictions.jsonl", "card.md", "model"):
+        file = tmp_path / name.partition(".")[0] / "folder" / name
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+        with pytest.raises(ValueError, match=rf"{name}: not written by domadapt, which replaces it"):
+            domadapt.train(settings_of(shared, "adaptation=recipe", "trainer.epochs=4", f"paths.run={file.parent}"))
+        assert file.read_text() == "mine"
 
 
 def test_a_run_whose_folder_is_deleted_stops(shared: Path, tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
     texts = ["The [fit] is very (good)."] * 10 + ["They fit so (well)."] * 15
     out, inside = asked(["A very (light) fan."] * 30, texts), asked(["A (very light) fan."] * 30, ["(So soft)."] * 9)
     assert out["questions"][0].endswith("of type part? Found so far: fit 10 of 25, they 0 of 15")
-    told = "leave the adverb out (30 of 30 times), and so do 25 of 25 predictions; if that is right, leave degree_words"
+    told = "leave the adverb out (30 of 30 times), predictions 25 of 25 times; if that is right, leave degree_words"
     assert f"{told} out of the command" in out["questions"][1]
     assert out["answer"].endswith("'types=[part]' 'terms=[...]' 'not_terms=[...]' degree_words=english")
     assert inside["answer"].endswith("{run}_guided degree_words=english degree_words_in_opinion=false")

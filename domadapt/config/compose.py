@@ -220,7 +220,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         known = ", ".join(error.options) + _near(option, error.options)
         return f"{group}={option}: there is no such option; expected one of {known}"
     if isinstance(error, OverrideParseException):
-        hint = "close every bracket; put text with special characters into quotes: \"setting='a=b, c'\""
+        hint = "close every bracket; put text with signs, spaces or umlauts into quotes: \"setting='a=b, c'\""
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         message = f"{_flat(error)}: {_flat(error.__cause__)}"

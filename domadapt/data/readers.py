@@ -392,10 +392,10 @@ def conll(file: OpenedFile) -> Records:
 
 
 def _is_conll(head: str) -> bool:
-    """Whether every line ends with a tag."""
+    """Whether every line ends with a tag, and some line with O: text may end in 'U-Bahn' on every line."""
     lines = head.split("\n")
-    complete = [line for line in lines[:-1] or lines if line.strip()]
-    return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
+    rows = [_ROW.fullmatch(line) for line in lines[:-1] or lines if line.strip()]
+    return all(rows) and any(row[1] == "O" for row in rows if row)
 
 
 class Format(NamedTuple):

@@ -323,6 +323,23 @@ def _list(obj: Mapping[str, object], name: str, where: Location) -> list[Any]:
     return value
 
 
+# Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Chinese characters.
+SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+
+
+def _whole_words(quote: str) -> re.Pattern[str]:
+    """What finds a quote where it cuts no word in two, as far as the script parts words.
+
+    >>> pairs = ("fan", "fans"), ("屏幕", "手机屏幕很亮"), ("TV", "这TV好")
+    >>> [bool(_whole_words(quote).search(text)) for quote, text in pairs]
+    [False, True, True]
+    """
+    letter = f"[^\\W{SPACELESS}]"
+    before, after = (re.match(letter, end) for end in (quote[0], quote[-1]))
+    start, end = f"(?<!{letter})" if before else "", f"(?!{letter})" if after else ""
+    return re.compile(f"{start}{re.escape(quote)}{end}")
+
+
 def _spans_of_records(
     obj: Mapping[str, object], text: str, where: Location, counted: Counter[str]
 ) -> tuple[Span, ...] | None:
@@ -346,8 +363,8 @@ def _spans_of_records(
                 spans.append(Span(start, end, kind, _confidence(item, where, counted)))
             case {"text": str(quote), "type": str(kind), **more} if kind and quote and not more.keys() - {"confidence"}:
                 _check_name(kind, f"{field} type", where)
-                taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
-                at = next((m.start() for m in re.finditer(whole, text) if m.start() not in taken), -1)
+                taken, found = {span.start for span in spans}, _whole_words(quote).finditer(text)
+                at = next((m.start() for m in found if m.start() not in taken), -1)
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.auditing.audit import Audit
+from domadapt.inference.description import RUN_FILES
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, html_file, method_record, rows, run_record, write_csv
@@ -192,6 +193,9 @@ def report(
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
+    beside = [output.with_suffix(".methods.csv")] if "csv" in formats else []
+    for path in (*(output.with_suffix(FORMATS[name]) for name in formats), *beside):
+        refuse_foreign(path)
     run_set = read_runs(chosen)
     pairs = group(run_set.runs)
     names = {method.name for pair in pairs for method in pair.methods}
@@ -211,3 +215,16 @@ def report(
         write_csv(of_runs, output.with_suffix(".runs.csv"))
         write_csv(of_methods, output.with_suffix(".methods.csv"))
     return output.with_suffix(next(suffix for name, suffix in FORMATS.items() if name in formats))
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse to replace a file that no report has written."""
+    if path.name in RUN_FILES:
+        raise ValueError(f"output: would replace {path}, a run's own file; choose another output=NAME.html")
+    try:
+        content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return  # writing will tell
+    ours = content.startswith("pair,") if path.suffix == ".csv" else "domadapt" in content
+    if content and not ours:
+        raise ValueError(f"output: would replace {path}, which no report has written; choose another output=NAME.html")

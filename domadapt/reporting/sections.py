@@ -112,10 +112,11 @@ def cost(pairs: Sequence[Pair]) -> Section:
     for (name, role), group in by_name.items():
         matched = [(method, base) for pair, method in group if (base := reference(pair, method, "source_only"))]
         times = mean(mine / others for m, base in matched if (mine := seconds(m)) and (others := seconds(base)))
-        gain = mean(_gain(method, base) for method, base in matched)
+        gains = [gain for method, base in matched if (gain := _gain(method, base)) is not None]
+        gain = mean(gains)
         parameters = mean(run.counts.parameters for _, method in group for run in method.runs)
         spent = mean(seconds(method) for _, method in group)
-        numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(group))
+        numbers = number(spent, ".1f"), number(times, ".2f"), number(parameters, ",.0f"), points(gain), str(len(gains))
         rows.append(((ROLES.index(role), times or 0, name), [name, *numbers]))
     table = Table(
         "Means over pairs and seeds",
@@ -124,7 +125,8 @@ def cost(pairs: Sequence[Pair]) -> Section:
         [
             "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none",
             "times, gain: each pair's own against its source_only, where both are known; then the mean over pairs",
-            "gain: at the seeds that both have",
+            "times: of a method that learns from a source-only network, as the recipe does, without that one's: add 1",
+            "gain: at the seeds that both have; pairs: of the gain",
         ],
     )
     return Section("Cost against gain", (table, Prose(f"All runs took {duration(run_time(pairs))}.")))

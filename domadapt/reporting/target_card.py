@@ -192,7 +192,7 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
 def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     run = shlex.quote(card.folder)
     if gone := not Path(card.model).is_dir():
-        yield "the model", f"{card.model} is gone: delete {run}, and the same command trains it again"
+        yield "the model", f"{card.model} is gone: move {run} away, and the same command trains it again"
     if card.to_label and not gone:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
         yield "a score", f"domadapt score model={run} input={file}  # once labelled"
@@ -205,7 +205,8 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     if not gone:
         yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."{other}'
         yield "in Python", f"domadapt.load({json.dumps(card.model, ensure_ascii=False)}).predict([{texts}])"
-    yield "predictions", f"{card.folder}/predictions.jsonl"
+    if Path(card.folder, "predictions.jsonl").exists():
+        yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "report", f"domadapt report {run}"
     if _before(card) is not None:
         yield "source-only", f"{card.before}/model"

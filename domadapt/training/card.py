@@ -302,7 +302,7 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
 
     >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
     >>> list(adverb_questions(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
-    ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions",
+    ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), predictions 5 of 5 times",
     'if that is right, leave degree_words out of the command')
     """
     known, predictions = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
@@ -316,10 +316,10 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
                 examples.setdefault((kind, inside), " or ".join(repr(shortened(text[at:end], 40)) for at in places))
     for (kind, inside), example in examples.items():
         same, total, now = known[kind, inside], known[kind, True] + known[kind, False], predictions[kind, inside]
-        of_all = now + predictions[kind, not inside] + predictions[kind, None]
-        if total >= FEW_SPANS and same > 0.8 * total and now > 0.05 * of_all:
+        with_one = now + predictions[kind, not inside]
+        if total >= FEW_SPANS and same > 0.8 * total and now > 0.05 * (with_one + predictions[kind, None]):
             do = f"{'have the adverb' if inside else 'leave the adverb out'} ({same} of {total} times)"
-            evidence = f"Your labels {do}, and so do {now} of {of_all} predictions"
+            evidence = f"Your labels {do}, predictions {now} of {with_one} times"
             yield f"{kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
 
 
@@ -350,7 +350,7 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
     if asked := words_to_judge([line["text"] for line in now], terms, len(kinds) == 1):
         counts = ", ".join(f"{shortened(word, 40)} {found} of {uses}" for word, uses, found in asked)
         questions.append(f"which of these words are of type {' or '.join(kinds)}? Found so far: {counts}")
-        types = ",".join(kind if kind.isalpha() else quoted(kind) for kind in kinds)
+        types = ",".join(kind if kind.isascii() and kind.isalpha() else quoted(kind) for kind in kinds)
         settings += [shlex.quote(f"types=[{types}]"), "'terms=[...]'", "'not_terms=[...]'"]
     labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
     spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])

@@ -29,7 +29,7 @@ from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
 from domadapt.runs.key import data_key, files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
-from domadapt.runs.status import Busy, Status, finished, read_results, read_status, run_lock, set_aside
+from domadapt.runs.status import LOCK, Busy, Status, finished, read_results, read_status, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction, Scores, Task, span_row
 from domadapt.tracking.tracker import tracking
@@ -122,6 +122,12 @@ def _locked(config: RunConfig, wait: bool, keep_failure: bool) -> dict[str, Any]
 
 def refuse_files_of_others(folder: Path) -> None:
     """Refuse a run's folder with files that a run does not write, where it would replace them."""
+    if not any((folder / name).exists() for name in (LOCK, *RUN_FILES[:2])):  # it is no run's
+        for name in (*RUN_FILES, "model"):
+            if (folder / name).exists() and (name != "model" or (folder / name).is_file()):
+                raise ValueError(
+                    f"{folder / name}: not written by domadapt, which replaces it; choose another paths.run"
+                )
     for name, patterns in FOLDERS.items():
         for path in (folder / name).glob("*"):
             if not any(path.match(pattern) for pattern in patterns):

@@ -154,6 +154,24 @@ def test_it_is_told_which_cells_have_ended(tmp_path: Path) -> None:
     assert "2 started or failed: go on from their last checkpoint, if there is one" in plan(found, 2, "joblib")
 
 
+def test_what_finished_before_its_launcher_stopped_has_not_failed(tmp_path: Path, monkeypatch: Any) -> None:
+    found = todo(overrides(tmp_path))
+
+    def stopped(jobs: list[Any], wait: bool) -> list[Any]:
+        found[0].folder.mkdir(parents=True)
+        metrics = json.dumps(make_metrics("source_only", 1, 0.625, key=found[0].key))
+        (found[0].folder / "metrics.json").write_text(metrics, encoding="utf-8")
+        return [loop.Stopped("the launcher stopped")] * len(jobs)
+
+    monkeypatch.setattr(loop, "launch", stopped)
+    _, failure = loop.sweep(found)
+    told = str(failure)
+    assert "3 of 4 cells failed" in told and told.count("the launcher stopped") == 1 and found[0].key not in told
+    assert found[0].state() == loop.FINISHED
+    Status(found[0].folder, found[0].key)._write({})  # killed before it has tidied up
+    assert found[0].state() == loop.STARTED
+
+
 def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A launcher's nodes may have what the machine that plans has not, so that it looks for other keys."""
     found = todo(overrides(tmp_path))

@@ -255,6 +255,18 @@ def test_labels_that_are_none_and_labels_that_look_so(write: Write) -> None:
     assert found == [None] * 9 + ["NONE", "none", "NA", "positive", "0"]
 
 
+def test_text_that_ends_as_a_tag_does_is_text(write: Write) -> None:
+    for text in ("Wir kauften ein E-Bike\nNie wieder B-Ware\n", "Ich fahre mit der U-Bahn\n"):
+        texts = [r.text for r in read(write("a.txt", text), domain="bikes", labelled=False).records]
+        assert texts == text.splitlines()
+
+
+def test_spans_by_their_text_are_found_where_no_space_parts_words(write: Write) -> None:
+    line = {"text": "手机屏幕很亮", "spans": [{"text": "屏幕", "type": "aspect"}]}
+    (record,) = read(write("a.jsonl", json.dumps(line)), domain="phones").records
+    assert record.spans == (Span(2, 4, "aspect"),)
+
+
 @pytest.mark.parametrize("space", ["\xa0", "\x85", "\u2028", "\u3000", "\x1f"])
 @pytest.mark.parametrize("sep", [" ", "\t", " DT "])
 def test_conll_columns_are_parted_by_spaces_and_tabs_alone(space: str, sep: str, write: Write) -> None:

@@ -16,8 +16,8 @@ from domadapt.reporting.frames import FORMULA, spreadsheet_safe, write_csv
 from domadapt.reporting.render import LARGEST_PAGE, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.words import LONGEST_TEXT
-from domadapt.runs.groups import read_runs
-from tests.support import predicted_row, read_csv
+from domadapt.runs.groups import group, read_runs, typed
+from tests.support import make_metrics, predicted_row, read_csv
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -212,6 +212,45 @@ def test_a_setting_that_is_none_is_refused(make_run: Any, tmp_path: Path, settin
     make_run("source_only", 1, 0.5)
     with pytest.raises(ValueError, match=message):
         report(**{"runs": tmp_path, "output": tmp_path / "report.html", "formats": ("csv",), **setting})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "output"),
+    [
+        ("notes.md", "# my own notes", "notes.html"),
+        ("notes.runs.csv", "mine", "notes.html"),
+        ("card.md", "of domadapt", "card.html"),
+    ],
+)
+def test_what_no_report_has_written_is_not_replaced(
+    make_run: Any, tmp_path: Path, name: str, content: str, output: str
+) -> None:
+    make_run("source_only", 1, 0.5)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"would replace .*{name}"):
+        report(tmp_path, tmp_path / output, formats=None)
+    assert (tmp_path / name).read_text(encoding="utf-8") == content
+    for _ in range(2):  # its own files are replaced
+        report(tmp_path, tmp_path / "mine.html", formats=None)
+
+
+def test_runs_on_files_that_were_changed_are_not_compared(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    contents = [
+        ("source_only", 1, "a"),
+        ("recipe", 1, "a"),
+        ("source_only", 2, "b"),
+        ("recipe", 2, "a"),
+        ("gnn", 2, None),
+    ]
+    runs = [typed(make_metrics(method, seed, 0.5, data=data)) for method, seed, data in contents]
+    found = {pair.name: [(m.name, m.seeds) for m in pair.methods] for pair in group(runs)}
+    assert found == {
+        "camera → laptop (content of files=a)": [("source_only", (1,)), ("recipe", (1, 2))],
+        "camera → laptop (content of files=b)": [("source_only", (2,))],
+        "camera → laptop (content of files=None)": [("gnn", (2,))],
+    }
+    assert "camera → laptop: files of the data were changed between runs" in caplog.text
+    assert [pair.name for pair in group(runs[:2] + runs[4:])] == ["camera → laptop"]
 
 
 @given(st.text(max_size=60))
