@@ -89,6 +89,8 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     best = best_overall(measured) or best_overall(pairs)
     if best and (scores := _scores(best)):
         over = f" (means of {counted(len(best), 'pair')})" if len(best) > 1 else ""
+        bases = [(method, reference(pair, method, "source_only")) for pair, method in best]
+        over += ", not of the same seeds" if any(base and base.seeds != method.seeds for method, base in bases) else ""
         items.append(("Target score, %", " → ".join(f"{name} {100 * mean:.1f}" for name, mean in scores) + over))
     overall = next((cell for cell in statistics.overall if best and cell.method == best[0][1].name), None)
     if overall and overall.shares:
@@ -120,8 +122,10 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     if cell is None:
         return "No adapted method was run, so nothing is compared."
     difference, name = cell.baseline, cell.method
-    if len({method.name for pair in pairs for method in pair.methods if method.role == "adapted"}) > 1:
-        name += ", best of the adapted on source dev,"  # where source_only is often better
+    adapted = Counter(method.name for pair in pairs for method in pair.methods if method.role == "adapted")
+    if len(adapted) > 1:  # source_only is often better on source dev
+        most = " that were run on most pairs" if len({*adapted.values()}) > 1 else ""
+        name += f", best of the adapted{most} on source dev,"
     if difference.interval is None:
         return f"{name} can't be compared: {difference.reason}."
     several = len(cell.pairs) > 1
