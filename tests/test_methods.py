@@ -326,7 +326,7 @@ class Returning(Method):
 def test_a_hook_that_returns_something_else_is_named(hook: str, told: str, tmp_path: Path, caplog: Any) -> None:
     with pytest.raises(ValueError, match=told):
         trained(tmp_path, "run", f"+adaptation.mine={{_target_: tests.test_methods.Returning, hook: {hook}}}")
-    assert "mine: nobody calls Returning.colate() but the method itself; did you mean collate()?" in caplog.messages
+    assert "mine: nobody but Returning itself uses its colate; did you mean collate?" in caplog.messages
 
 
 class Forgetful(OnTargetAlone):

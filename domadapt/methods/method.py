@@ -223,22 +223,10 @@ def check_declarations(name: str, method: Method) -> None:
     kind = type(method)
     if kind.augment is not Method.augment and not method.augments:
         raise ValueError(f"{name}: has augment(), which is not called: set augments = True in {kind.__name__}")
-    hooks = [hook for hook in vars(Method) if not hook.startswith("_")]
-    own = {
-        name: one
-        for part in kind.__mro__
-        if part.__module__.partition(".")[0] != "domadapt"
-        for name, one in vars(part).items()
-    }
-    for other in [n for n, one in own.items() if callable(one) and n not in hooks and not hasattr(nn.Module, n)]:
-        if near := get_close_matches(other, hooks, n=1, cutoff=0.8):
-            log.warning(
-                "%s: nobody calls %s.%s() but the method itself; did you mean %s()?",
-                name,
-                kind.__name__,
-                other,
-                near[0],
-            )
+    known_names = [own for own in vars(Method) if not own.startswith("_")]
+    for other in () if kind.__module__.startswith("domadapt.") else dir(kind):
+        if not hasattr(Method, other) and (near := get_close_matches(other, known_names, n=1, cutoff=0.8)):
+            log.warning("%s: nobody but %s itself uses its %s; did you mean %s?", name, kind.__name__, other, near[0])
 
 
 def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
