@@ -138,7 +138,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "trainer.max_length=9"], "trainer.max_length: there is no such setting; did you mean max_length?"),
         (["train", "data=hotel_laptop", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all\n"),
-        (["train", "seed=a=b"], "put text with special characters into quotes"),
+        (["train", "seed=a=b"], "put text with signs, spaces or umlauts into quotes"),
         (["train", "data=hotel_laptop", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data=hotel_laptop", "data.root=nowhere"], "nowhere/hotel/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),

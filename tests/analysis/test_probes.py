@@ -14,8 +14,8 @@ from torch import Tensor
 from domadapt.analysis.ablation import reuse_outputs, rows_by_switch, zero_head
 from domadapt.analysis.attention import (
     ALL,
-    FEWEST,
-    LEAST,
+    DRAWN_FROM,
+    FEWEST_WORDS,
     OFFSETS,
     Tally,
     as_parse,
@@ -207,8 +207,8 @@ def test_head_and_drawing_by_hand() -> None:
     assert most_syntactic(np.stack([away, onto]), parse) == 1
     drawn, agree, of = as_parse(onto, parse)
     assert (agree, of) == (1, 1) and drawn.heads.tolist() == [1, 1, 0]
-    assert drawn.relations == ("70", "punct", "punct")  # the second word's attention is below LEAST
-    assert onto[1].max() < LEAST
+    assert drawn.relations == ("70", "punct", "punct")  # the second word's attention is below DRAWN_FROM
+    assert onto[1].max() < DRAWN_FROM
 
 
 def test_accuracy_and_offsets_by_hand() -> None:
@@ -238,11 +238,16 @@ def test_the_best_head_is_chosen_on_the_source() -> None:
     wrong[:, :, 2] = 1
     for sides in tallies.values():
         sides["source"], sides["target"] = Tally(), Tally()
-        for _ in range(FEWEST):
+        for _ in range(FEWEST_WORDS):
             sides["source"].add(np.stack([good, bad]), parse, np.ones(2, dtype=bool))
             sides["target"].add(wrong, parse_of([1, 1, 2], ["det", "root", "root"]), np.ones(3, dtype=bool))
     [whole, det] = heads_of(tallies, layers=2)
-    assert (whole.name, det.name, det.words, det.offset) == (ALL, "det", {"source": FEWEST, "target": FEWEST}, 1)
+    assert (whole.name, det.name, det.words, det.offset) == (
+        ALL,
+        "det",
+        {"source": FEWEST_WORDS, "target": FEWEST_WORDS},
+        1,
+    )
     best = det.best["before"]
     assert (best.layer, best.head, best.accuracy["source"], best.accuracy["target"]) == (0, 0, 1.0, 0.0)
     assert det.offset_accuracy == {"source": 1.0, "target": 1.0}
