@@ -315,9 +315,9 @@ class Returning(Method):
     ("hook", "told"),
     [
         ("prepare", r"mine.prepare\(\) returned None; expected a dict of what to record"),
-        ("augment", r"mine.augment\(\) returned None; expected a list of records"),
-        ("fewer", r"mine.augment\(\) returned 21 of 22; expected as many source records"),
-        ("texts", r"mine.augment\(\) returned '.*'; expected as many source records"),
+        ("augment", r"mine.augment\(\) returned None; expected a sequence of records"),
+        ("fewer", r"mine.augment\(\) returned 21 items, the first Record.*; expected 22 source records"),
+        ("texts", r"mine.augment\(\) returned 22 items, the first '.*'; expected 22 source records"),
         ("collate", r"mine.collate\(\) returned \[\]; expected a dict of tensors by key"),
         ("transform", r"mine.transform\(\) returned None; expected an Output"),
         ("losses", r"mine.losses\(\): odd=0.5; expected a tensor that is one number"),

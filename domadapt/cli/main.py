@@ -155,9 +155,8 @@ def hydra_arguments(verb: str, arguments: list[str]) -> tuple[str, list[str], li
     if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *pipe_to_file(words.positional(verb, arguments[1:]))]
     typed = words.positional(verb, arguments[1:])
-    typed = [
-        words.HOME_PATH.sub(lambda match: f"{match[1]}{Path.home()}", word) for word in typed
-    ]  # not in what is quoted
+    home = Path.home()
+    typed = [words.HOME_PATH.sub(lambda match: f"{match[1]}{home}", word) for word in typed]  # not in what is quoted
     words.check_words(verb, typed)
     if verb == "train":
         from domadapt.inference.description import model_as_backbone

@@ -68,13 +68,13 @@ class Step:
 class Returned(NamedTuple):
     """What a hook has to return."""
 
-    kind: type | tuple[type, ...]
+    kind: type
     words: str
 
 
 RETURNED = {
     "prepare": Returned(dict, "a dict of what to record"),
-    "augment": Returned((list, tuple), "a list of records"),
+    "augment": Returned(Sequence, "a sequence of records"),
     "collate": Returned(dict, "a dict of tensors by key"),
     "transform": Returned(Output, "an Output"),
     "losses": Returned(dict, "a dict of scalars by name"),
@@ -217,9 +217,8 @@ def check_declarations(name: str, method: Method) -> None:
     for setting, known in (("reads", READABLE), ("tasks", KINDS)):
         given = getattr(method, setting)
         if not isinstance(given, set | frozenset) or not given <= {*known}:
-            raise ValueError(
-                f"{name}: {setting}={given if isinstance(given, str) else [*given]}: expected a set of some of {known}"
-            )
+            shown = given if isinstance(given, str) else [*given]
+            raise ValueError(f"{name}: {setting}={shown}: expected a set of some of {known}")
     kind = type(method)
     if kind.augment is not Method.augment and not method.augments:
         raise ValueError(f"{name}: has augment(), which is not called: set augments = True in {kind.__name__}")

@@ -250,10 +250,8 @@ class Session:
         for name, method in self.methods.items():
             records = method.augment(records, epoch, random)
             if len(records) != len(originals) or not all(isinstance(record, Record) for record in records):
-                what = (
-                    f"{len(records)} of {len(originals)}" if len(records) != len(originals) else f"{records[0]!r:.60}"
-                )
-                raise ValueError(f"{name}.augment() returned {what}; expected as many source records as it was given")
+                what = f"{len(records)} items, the first {next(iter(records), None)!r:.60}"
+                raise ValueError(f"{name}.augment() returned {what}; expected {len(originals)} source records")
         changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with preserve_random_state():  # a parser that is loaded only now draws random numbers

@@ -126,6 +126,8 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:
         remarks.append(f"{counted(pair.repeated, 'run')} left out: a later run has the same settings and seed")
+    if pair.outdated:
+        remarks.append(f"{counted(pair.outdated, 'run')} left out: files of the data have been changed since")
     return remarks
 
 

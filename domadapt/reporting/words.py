@@ -228,10 +228,8 @@ def mistakes(pair: Pair) -> list[Block]:
     notes = ["boundary: overlaps a span of its type; type: the span, another type; missed, invented: overlaps nothing"]
     if pair.task != "extraction":
         common = sum(counts.values(), Counter[str]())
-        what, names = (
-            "texts",
-            ["right", *(name for name, _ in common.most_common() if name != "right")][: CONFUSIONS + 1],
-        )
+        what = "texts"
+        names = ["right", *(name for name, _ in common.most_common() if name != "right")][: CONFUSIONS + 1]
         notes = ["a → b: annotated as a, predicted as b"]
         if len(common) > len(names):
             notes.append(f"the {CONFUSIONS} most frequent of {len(common) - ('right' in common)} confusions")

@@ -188,6 +188,7 @@ class Pair:
     task: str  #: extraction or classification
     methods: tuple[MethodRuns, ...]  #: by role and name
     repeated: int = 0  #: runs left out because a later one has the same settings and seed
+    outdated: int = 0  #: runs left out because files of the data have been changed since
 
     @property
     def runs(self) -> list[Metrics]:
@@ -198,24 +199,20 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """Put runs, oldest first, together by pair, method and seed: of two with the same settings the later one counts.
 
     Pairs are in the order of their names, methods in that of their roles and names. Runs on different data (another
-    split, say, or files that were changed since) are different pairs, and runs of one method with different settings
-    are different methods.
+    split, say) are different pairs, and runs of one method with different settings are different methods. Runs on files
+    that have been changed since the latest run are left out: they can't be compared with it.
     """
     by_pair: dict[str, list[Metrics]] = {}
-    keys = [_key([run.source, run.target], _problem(run)) for run in metrics]
-    files: dict[str, set[str]] = {}
-    for key, run in zip(keys, metrics, strict=True):
-        files.setdefault(key, set()).update([run.data] if run.data else [])  # earlier versions' runs do not tell
-    for key, run in zip(keys, metrics, strict=True):
-        by_pair.setdefault(key if len(files[key]) < 2 else f"{key} {run.data}", []).append(run)
-    if changed := sorted(key for key, known in files.items() if len(known) > 1):
-        which = ", ".join(" → ".join(json.loads(key)[0]) for key in changed)
-        log.warning("%s: files of the data were changed between runs, which are shown as several pairs", which)
-    problems = [_problem(runs[0]) | {"content of files": str(runs[0].data)} for runs in by_pair.values()]
-    names = [f"{runs[0].source} → {runs[0].target}" for runs in by_pair.values()]
-    labels = distinct([*zip(names, problems, strict=True)])
-    named = zip(labels, by_pair.values(), strict=True)
-    pairs = [Pair(label, runs[0].headline, runs[0].task, *_methods(runs)) for label, runs in named]
+    for run in metrics:
+        by_pair.setdefault(_key([run.source, run.target], _problem(run)), []).append(run)
+    labels = distinct([(f"{runs[0].source} → {runs[0].target}", _problem(runs[0])) for runs in by_pair.values()])
+    pairs = []
+    for label, runs in zip(labels, by_pair.values(), strict=True):
+        current = [run for run in runs if run.data == runs[-1].data]
+        if outdated := len(runs) - len(current):
+            why = "files of the data have been changed since; to have them again, run the same command"
+            log.warning("%s: %d of %d runs are left out: %s", label, outdated, len(runs), why)
+        pairs.append(Pair(label, runs[0].headline, runs[0].task, *_methods(current), outdated))
     return sorted(pairs, key=lambda pair: pair.name)
 
 

@@ -35,7 +35,7 @@ from domadapt.utils.text import warning_lines
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
-UNKNOWN_RANGE = torch.tensor([[-1.0], [1.0]])  # what a file says of a text that it does not hold
+NO_ANSWER = torch.tensor([[-1.0], [1.0]])  # what a file says of a text that it does not hold
 SHOWN_DISAGREEMENTS = 30  # words, or texts, on which network and files disagree that a run tells
 
 
@@ -56,7 +56,7 @@ class ExternalLabels(Method):
         self.batch_size, self.bootstrap = batch_size, bootstrap
         self.examples: list[Example] = []  #: that a file labels
         self.soft_labels: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: its words' or its own
-        self.file_answers = UNKNOWN_RANGE, UNKNOWN_RANGE  #: (files, rows) class ids, and confidences
+        self.file_answers = NO_ANSWER, NO_ANSWER  #: (files, rows) class ids, and confidences
 
     def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse what :meth:`prepare` could not use, and tell what is odd in the files."""
@@ -76,7 +76,7 @@ class ExternalLabels(Method):
 
         def file_rows(labels: dict[int, Tensor], number: int) -> Tensor:
             words = network[number].words
-            return labels[number][:, words] if number in labels else UNKNOWN_RANGE.expand(2, len(words))
+            return labels[number][:, words] if number in labels else NO_ANSWER.expand(2, len(words))
 
         given = torch.stack([torch.cat([file_rows(labels, number) for number in numbers], dim=1) for labels in files])
         answers, sure = given[:, 0].long(), given[:, 1]
