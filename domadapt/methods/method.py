@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, wraps
+from functools import cache, cached_property, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -206,7 +206,7 @@ class Method(nn.Module):
 
 
 def check_declarations(name: str, method: Method) -> None:
-    """Refuse a method that reads or does what there is not; warn of what looks like a misspelt hook.
+    """Refuse a method that reads, or is made for, what there is not, or whose hook is never called.
 
     >>> class Mine(Method):
     ...     reads = frozenset({"targets"})
@@ -222,9 +222,15 @@ def check_declarations(name: str, method: Method) -> None:
     kind = type(method)
     if kind.augment is not Method.augment and not method.augments:
         raise ValueError(f"{name}: has augment(), which is not called: set augments = True in {kind.__name__}")
-    known_names = [own for own in vars(Method) if not own.startswith("_")]
+    warn_of_misspelt(name, kind)
+
+
+@cache  # a run makes its methods several times
+def warn_of_misspelt(name: str, kind: type[Method]) -> None:
+    """Warn of what a class from outside of this package has and nobody knows, if its name is much like a hook's."""
+    known = [own for own in vars(Method) if not own.startswith("_")]
     for other in () if kind.__module__.startswith("domadapt.") else dir(kind):
-        if not hasattr(Method, other) and (near := get_close_matches(other, known_names, n=1, cutoff=0.8)):
+        if not hasattr(Method, other) and (near := get_close_matches(other, known, n=1, cutoff=0.8)):
             log.warning("%s: nobody but %s itself uses its %s; did you mean %s?", name, kind.__name__, other, near[0])
 
 
