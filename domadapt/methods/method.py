@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, cached_property, wraps
+from functools import cached_property, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,8 +122,12 @@ class Method(nn.Module):
     session: Session  #: what the run works with, from :meth:`attach` on
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Check what a subclass's own hooks return."""
+        """Check what a subclass's own hooks return; warn of what nobody knows, if its name is much like a hook's."""
         super().__init_subclass__(**kwargs)
+        known = [name for name in vars(Method) if not name.startswith("_")]
+        for name in () if cls.__module__.startswith("domadapt.") else vars(cls).keys() - {*dir(Method)}:
+            if near := get_close_matches(name, known, n=1, cutoff=0.8):
+                log.warning("%s.%s: did you mean %s? Nobody else uses this name", cls.__name__, name, near[0])
         for hook in RETURNED.keys() & vars(cls).keys():
             setattr(cls, hook, checked(hook, vars(cls)[hook]))
 
@@ -222,16 +226,6 @@ def check_declarations(name: str, method: Method) -> None:
     kind = type(method)
     if kind.augment is not Method.augment and not method.augments:
         raise ValueError(f"{name}: has augment(), which is not called: set augments = True in {kind.__name__}")
-    warn_of_misspelt(name, kind)
-
-
-@cache  # a run makes its methods several times
-def warn_of_misspelt(name: str, kind: type[Method]) -> None:
-    """Warn of what a class from outside of this package has and nobody knows, if its name is much like a hook's."""
-    known = [own for own in vars(Method) if not own.startswith("_")]
-    for other in () if kind.__module__.startswith("domadapt.") else dir(kind):
-        if not hasattr(Method, other) and (near := get_close_matches(other, known, n=1, cutoff=0.8)):
-            log.warning("%s: nobody but %s itself uses its %s; did you mean %s?", name, kind.__name__, other, near[0])
 
 
 def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
