@@ -50,6 +50,7 @@ class Validator:
         if name not in NAMES:
             raise ValueError(f"selection.name={name!r}: expected {', '.join(NAMES)}")
 
+    @np.errstate(invalid="ignore")  # OpenBLAS now and then flags finite float32 products (numpy's issue 24067)
     def __call__(self, evidence: Evidence) -> float:
         """The value to maximise; NaN where one checkpoint alone has none, or nothing is predicted anywhere."""
         if self.name in OF_TARGET:

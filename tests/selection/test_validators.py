@@ -68,6 +68,11 @@ def test_the_better_checkpoint_is_preferred(name: str, kind: str) -> None:
     assert isfinite(good) and isfinite(poor) and good > poor
 
 
+def test_a_flag_of_finite_products_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(validators.OF_TARGET, "snd", lambda _: float((np.array([np.inf]) * 0).size))
+    assert VALIDATORS["snd"](evidence("token", 0.5)) == 1
+
+
 @pytest.mark.parametrize("name", BLIND)
 def test_words_that_are_plainly_nothing_have_no_say(name: str) -> None:
     """A model that finds nothing, and a sea of O around the candidates."""
