@@ -120,7 +120,7 @@ def weights(folder: Path) -> dict[str, bytes]:
 def numbers(folder: Path) -> dict[str, Any]:
     """What of a run's metrics.json must not depend on how often it was killed."""
     metrics = json.loads((folder / "metrics.json").read_text())
-    return {k: v for k, v in metrics.items() if k not in ("seconds", "attempts", "config", "command")}
+    return {k: v for k, v in metrics.items() if k not in ("seconds", "attempts", "written", "config", "command")}
 
 
 def same_run(folder: Path, whole: Path) -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,11 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
         raise ValueError(f"runs={[str(path) for path in chosen]}: no metrics.json there; {expected}")
     if unfinished:
         log.warning("left out, not finished: %s; the same command goes on with it", ", ".join(unfinished))
-    runs, skipped = list[tuple[int, Metrics]](), list[str]()
+    runs, skipped = list[tuple[str, Metrics]](), list[str]()
     for file in files:
         try:
-            runs.append((file.stat().st_mtime_ns, read_metrics(file)))
+            run = read_metrics(file)
+            runs.append((run.written or datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(), run))
         except (OSError, ValueError) as error:
             skipped.append(str(error))
     if not runs:

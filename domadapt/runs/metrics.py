@@ -152,6 +152,7 @@ class Metrics:
     stages: dict[str, Any] = field(default_factory=dict)  #: what methods recorded of their preparation
     seconds: dict[str, Seconds] = field(default_factory=dict)  #: by stage, over all attempts
     attempts: Whole | None = None  #: how often it was started
+    written: str = ""  #: when, in UTC; empty if a run of an earlier version
     config: dict[str, Any] = field(default_factory=dict)  #: as composed, without secrets
     versions: dict[str, Any] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -270,9 +271,10 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
 
 
 def write_metrics(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
-    """Write metrics.json, with seconds and without secrets; gives its content."""
+    """Write metrics.json, with seconds and the time, without secrets; gives its content."""
     status.check_folder()
-    metrics = without_secrets(plain_json(metrics | {"seconds": status.seconds, "attempts": status.attempts}))
+    told = {"seconds": status.seconds, "attempts": status.attempts, "written": datetime.now(UTC).isoformat()}
+    metrics = without_secrets(plain_json(metrics | told))
     text = json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(status.path.with_name("metrics.json"), text)
     return metrics

@@ -234,6 +234,12 @@ def test_what_no_report_has_written_is_not_replaced(
         report(tmp_path, tmp_path / "mine.html", formats=None)
 
 
+def test_the_later_run_counts_whichever_was_copied_last(make_run: Any, tmp_path: Path) -> None:
+    for seed, hour in ((1, 12), (2, 9), (3, 11)):
+        make_run("recipe", seed, 0.5, written=f"2026-11-28T{hour:02}:00:00+00:00")
+    assert [run.seed for run in read_runs(tmp_path).runs] == [2, 3, 1]
+
+
 def test_runs_on_files_that_were_changed_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     contents = [("source_only", 1, None), ("source_only", 1, "a"), ("recipe", 1, "a"), ("source_only", 2, "b")]
     runs = [typed(make_metrics(method, seed, 0.5, data=data)) for method, seed, data in contents]
