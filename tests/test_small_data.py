@@ -578,6 +578,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
     ("y", "target", "told"),
     [
         (["a"], None, "target=None: give texts"),
+        (["a"], [], "target: the data is empty; expected at least one text"),
+        (None, TARGET, "X has 1 texts and y 0 entries"),
         (["a", "b"], TARGET, "X has 1 texts and y 2 entries"),
         ([float("nan")], TARGET, r"y\[0\] is nan: expected a label of each text"),
         (["None"], TARGET, r"y\[0\] is 'None': expected a label of each text"),
@@ -604,6 +606,12 @@ def test_folds_of_sorted_labels_hold_both() -> None:
 def test_names_of_columns_are_not_taken_for_texts(table: Any) -> None:
     with pytest.raises(ValueError, match=r"texts of type .*: expected a list of texts; write table\['text'\]"):
         domadapt.DomainAdapter(overrides=LEARNS).fit(table, ["good"], TARGET)
+
+
+@pytest.mark.parametrize("texts", [None, 3, b"good"])
+def test_what_is_no_list_is_named(texts: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^texts={texts!r}: expected a list of texts"):
+        domadapt.DomainAdapter(overrides=LEARNS).fit(texts, ["good"], TARGET)
 
 
 def test_a_fault_is_told_of_the_data_not_of_the_file_they_are_written_to() -> None:

@@ -78,8 +78,11 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
             paths = {"data.source.path": save_data([*zip(texts, given, strict=True)], Path(scratch, "source"))}
-            paths["data.target.path"] = save_data(target, Path(scratch, "target"))
-            paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
+            try:
+                paths["data.target.path"] = save_data(target, Path(scratch, "target"))
+            except ValueError as error:
+                raise ValueError(f"target: {error}") from None
+            paths["paths.runs"] = Path(str(self.folder)) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
             config = run_config(compose("train", settings))
@@ -121,7 +124,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
 
 def _as_many(X: Iterable[str], y: Iterable[Any]) -> tuple[list[str], list[Any]]:
-    texts, given = [text.text for text in unlabelled(X)], list(y)
+    texts, given = [text.text for text in unlabelled(X)], list(() if y is None else y)
     if len(texts) != len(given):
         raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
     return texts, given

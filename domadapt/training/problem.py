@@ -44,6 +44,8 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
         if values["train_on"] == "target":
             raise ValueError(f"target_labels={target_labels}: train_on=target trains on all of them; leave one out")
         domains = domains.with_target_labels(target_labels, values["target_label_share"], values["seed"])
+    elif unread := unread_labels(values):
+        domains.warnings[unread] += 1
     sealed = domains.test
     task_config = values["task"]
     if task_config.get("_target_") == AUTO:  # by its name, so that keys of other runs do not reach both tasks' code
@@ -66,6 +68,21 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
     elif values["selection"].get("name") == "oracle":
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
     return Problem(domains, task, task_config, sealed)
+
+
+def unread_labels(values: Mapping[str, Any]) -> str:
+    """What to tell of a target's training file that this run does not learn from; nothing in a benchmark, whose
+    ceiling does.
+
+    >>> files = {"target": {"train_path": "labelled.csv"}}
+    >>> unread_labels({"data": files, "train_on": "source"})
+    'data.target.train_path is not read without target_labels=all, or train_on=target'
+    """
+    target = values["data"].get("target")  # a name, of the shipped corpora
+    given = target.get("train_path") if isinstance(target, Mapping) else None
+    if not given or values["train_on"] == "target" or values.get("benchmark"):
+        return ""
+    return "data.target.train_path is not read without target_labels=all, or train_on=target"
 
 
 def unlike_sources(records: Iterable[Record]) -> Iterator[str]:
