@@ -4,19 +4,22 @@ As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off w
 is, when all of its heads are. The rest of the layer goes on. What lies below the switch is computed once a batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from domadapt.analysis.expected import Array, KindCounts, headline, kind_counts
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch, in_order
+from domadapt.data.records import Record, Span
 from domadapt.methods.session import Session
-from domadapt.tasks.rows import Predicted, joined
+from domadapt.models.contracts import Output
+from domadapt.statistics.items import Answer, CountArray, count_items, f1
+from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.work import progress
 
 RESAMPLES, OUTSIDE = 1000, 0.05
@@ -62,16 +65,21 @@ def ablation(subject: Subject) -> Ablation:
 def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     session, task = subject.after, subject.after.task
     layers = len(session.encoder.attention_layers())
-    parts: dict[Switch | None, list[Predicted]] = {}
+    predictions: dict[Switch | None, dict[int, Prediction]] = {}
     loader = in_order(side.scored, session.collator, subject.batch_size)
     with torch.no_grad():
-        for batch in progress(loader, f"{name} heads off", len(loader), "batch"):
-            for switch, rows in rows_by_switch(session, batch.to(session.device), layers):
-                # What the head reads is not read here, and of 79 passes would fill the memory.
-                parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
-    how, size = (task.headline, getattr(task, "average", "present"), subject.seed), len(task.labels)
-    counts = {switch: kind_counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
-    drawn = {switch: resampled_headlines(kinds, *how) for switch, kinds in counts.items()}
+        for read in progress(loader, f"{name} heads off", len(loader), "batch"):
+            batch = read.to(session.device)
+            places = batch.index.tolist()
+            words = [side.scored[place].words for place in places]
+            for switch, output in outputs_by_switch(session, batch, layers):
+                found = task.decode(output, batch, words)
+                predictions.setdefault(switch, {}).update(zip(places, found, strict=True))
+    average = "micro" if task.headline == "accuracy" else getattr(task, "average", "macro")
+    drawn = {
+        switch: resampled_scores(count_right(task, side.records, found), average, subject.seed)
+        for switch, found in predictions.items()
+    }
     on = drawn.pop(None)
     effects: dict[Switch, Effect] = {}
     for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
@@ -84,11 +92,11 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     return SideEffects(len(side.scored), round(float(on[0]), 6), heads, whole)
 
 
-def rows_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Predicted]]:
-    """A batch's rows with everything on, then with one part off at a time."""
+def outputs_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Output]]:
+    """What a batch gives with everything on, then with one part off at a time."""
 
-    def rows() -> Predicted:
-        return session.task.rows(session.transformed(session.encoder(batch), batch), batch)
+    def read() -> Output:
+        return session.transformed(session.encoder(batch), batch)
 
     def count(call: Any) -> torch.Tensor:  # heads are counted where they are seen
         output: torch.Tensor = call.inner()
@@ -101,12 +109,12 @@ def rows_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tupl
             hooks.callback(module.register_forward_hook(lambda _, __, output: outputs.append(output)).remove)
         for layer in range(layers):
             hooks.enter_context(session.encoder.hooked(layer, count))
-        yield None, rows()
+        yield None, read()
     for layer in range(layers):
         with reuse_outputs(stack, outputs[:layer]):
             for head in (*range(sizes[layer]), None):
                 with session.encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
-                    yield (layer, head), rows()
+                    yield (layer, head), read()
 
 
 def zero_head(output: torch.Tensor, head: int | None) -> torch.Tensor:
@@ -129,10 +137,21 @@ def reuse_outputs(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterato
             layer.__dict__.pop("forward", None)
 
 
-def resampled_headlines(kinds: dict[str, KindCounts], name: str, average: str, seed: int) -> Array:
-    """(1 + resamples,) headline of the texts as they are, and drawn again: in the same way each time, as pairs."""
-    size = len(next(iter(kinds.values())).predicted)
+def count_right(task: Task, records: Sequence[Record], predictions: Mapping[int, Prediction]) -> CountArray:
+    """(texts, kinds, 3) true positives, false ones and misses, by the records' places."""
+
+    def labels(label: str | None, spans: Sequence[Span]) -> set[Any]:
+        return {(span.start, span.end, span.type) for span in spans} if task.kind == "token" else {label}
+
+    each = ((record, predictions[place]) for place, record in enumerate(records))
+    answers = [Answer(r.id, r.text, labels(r.label, r.spans or ()), labels(p.label, p.spans)) for r, p in each]
+    return count_items(answers, task.names, "macro").counts
+
+
+def resampled_scores(counts: CountArray, average: str, seed: int) -> NDArray[np.float64]:
+    """(1 + resamples,) score of the texts as they are, and drawn again: in the same way each time, as pairs."""
+    size = len(counts)
     random, chances = np.random.default_rng(seed), np.full(size, 1 / max(size, 1))
     often = random.multinomial(size, chances, RESAMPLES) if size else np.zeros((RESAMPLES, 0))
     weights = np.concatenate([np.ones((1, size)), often])
-    return headline(np.stack([kind.sums(weights) for kind in kinds.values()]), name, average)
+    return np.asarray(f1(np.tensordot(weights, counts, 1), average), np.float64)

@@ -36,6 +36,7 @@ class Side:
     examples: list[Example]  #: what is read, without labels: a sample of its texts, each with its tree
     labelled: tuple[Record, ...] = ()  #: every labelled record; of the target, its test
     scored: tuple[Example, ...] = ()  #: labelled, unseen in training: of source dev and test, or the target's test
+    records: tuple[Record, ...] = ()  #: the same, as they are in the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,9 @@ def subject(
             count = len(fresh) + len(rest)
             raise ValueError(f"data: none of the {count} labelled records of {domain} has {wanted}, {fix}")
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
-        chosen = sampled(task.usable(tuple(known), Counter()), scored_texts, seed)
+        chosen = tuple(sampled(task.usable(tuple(known), Counter()), scored_texts, seed))
         scored = after.examples(chosen, f"{domain} scored", after.parses_at_prediction, True) if chosen else []
-        return Side(domain, examples, (*known, *others), tuple(scored))
+        return Side(domain, examples, (*known, *others), tuple(scored), chosen)
 
     source = make_side(domains.source, (*unseen, *seen), unseen, seen)
     target = make_side(domains.target, domains.unlabelled.texts or opened, opened, ())

@@ -22,18 +22,20 @@ def given(task: str) -> tuple[Path, list[str]]:
 @pytest.mark.parametrize("task", ["extraction", "classification"])
 def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     model, data = given(task)
-    out, _ = command("analyze", f"model={model}", *data, *MARKED, "scored_texts=6", "texts=30")
+    out, _ = command("analyze", f"model={model}", *data, *MARKED, "scored_texts=40", "texts=30")
     assert "written: analysis.html and analysis.json" in out and "det: head" in out
     html = Path("analysis.html").read_text(encoding="utf-8")
     assert "<script" not in html and "<b>x" not in html and "&lt;b&gt;x&lt;/b&gt;" in html
     found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
     assert found["sides"]["source"] == {"domain": "source", "texts": 24, "scored": 2}
-    assert found["sides"]["target"]["scored"] == 6
     assert found["unreachable"] is None and found["unreadable"] is None and "can't be had" not in unescape(html) + out
     det = next(r for r in found["heads"] if r["name"] == "det")
     assert det["words"]["source"] == 24 and "One head of " in html.partition("</title>")[0]
     sides = found["ablation"]["sides"]
     assert set(sides) == {"source", "target"} and [len(heads) for heads in sides["target"]["heads"]] == [4, 4]
+    run = json.loads((model / "metrics.json").read_text())
+    assert found["sides"]["target"]["scored"] == run["target_test_sizes"]["all"]
+    assert sides["target"]["score"] == pytest.approx(run["target_test"][run["headline"]], abs=1e-6)
     assert found["ablation"]["headline"] == ("span_f1" if task == "extraction" else "macro_f1")
     assert html.count("<figcaption>") == html.count("<figure>") == html.count("</figcaption>")
     assert "The target&#39;s test labels are read here" in html

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from domadapt.analysis.ablation import reuse_outputs, rows_by_switch, zero_head
+from domadapt.analysis.ablation import outputs_by_switch, reuse_outputs, zero_head
 from domadapt.analysis.attention import (
     ALL,
     DRAWN_FROM,
@@ -259,13 +259,13 @@ def test_switched_off_one_at_a_time_and_nothing_is_left_behind() -> None:
     encoder, batch = session.encoder, session.collator(session.dev)
     with torch.no_grad():
         plain = session.task.rows(encoder(batch), batch).probabilities
-        found = dict(rows_by_switch(session, batch, 2))
+        found = dict(outputs_by_switch(session, batch, 2))
         assert list(found) == [None, *((layer, head) for layer in range(2) for head in (0, 1, 2, 3, None))]
-        np.testing.assert_array_equal(found[None].probabilities, plain)
-        for (layer, head), rows in [(at, rows) for at, rows in found.items() if at is not None]:
+        np.testing.assert_array_equal(session.task.rows(found[None], batch).probabilities, plain)
+        for (layer, head), output in [(at, output) for at, output in found.items() if at is not None]:
             with encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
                 whole = session.task.rows(encoder(batch), batch).probabilities
-            np.testing.assert_allclose(rows.probabilities, whole, atol=1e-6)
+            np.testing.assert_allclose(session.task.rows(output, batch).probabilities, whole, atol=1e-6)
             assert np.abs(whole - plain).max() > 1e-6
         np.testing.assert_array_equal(session.task.rows(encoder(batch), batch).probabilities, plain)
     assert encoder.attention_hooks == {}
