@@ -572,6 +572,8 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
         adapter.score(TEXTS, y[:1])
     with pytest.raises(ValueError, match=r"^y\[1\] is 'good': expected a list of \(start, end, type\)"):
         adapter.fit(TEXTS[:2], [[], "good"], target=TARGET)
+    with pytest.raises(ValueError, match=r"^y\[1\] is None: expected a list of \(start, end, type\)"):
+        adapter.fit(TEXTS[:2], [[], None], target=TARGET)
 
 
 @pytest.mark.parametrize(

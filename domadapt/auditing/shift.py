@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
-from scipy.stats import chi2_contingency, mannwhitneyu
+from scipy.stats import PermutationMethod, chi2_contingency, mannwhitneyu
 
 from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, item_list, percent
 from domadapt.config.resolvers import SIDES
@@ -76,23 +76,35 @@ SURE: Final = 0.01  # p-value above which a difference is not told
 SMALL_V: Final = 0.1
 SMALL_DELTA: Final = 0.147
 MEDIUM_DELTA: Final = 0.33
+FEW_TEXTS: Final = 10
+PERMUTATIONS: Final = 9999
 
 
 def cramers_v(table: Sequence[Sequence[int]]) -> tuple[float, float]:
-    """Cramér's V of a contingency table, and the p-value of Pearson's chi-squared test.
+    """Cramér's V of a contingency table whose rows weigh the same, and the p-value of Pearson's chi-squared test.
 
     >>> v, p = cramers_v([[30, 10], [10, 30]])
-    >>> round(v, 2), p < 0.001
-    (0.5, True)
+    >>> round(v, 2), p < 0.001, round(cramers_v([[3000, 1000], [10, 30]])[0], 2)
+    (0.5, True, 0.5)
     """
     counts = np.asarray(table)
-    result: Any = chi2_contingency(counts, correction=False)
-    return float(np.sqrt(result.statistic / (counts.sum() * (min(counts.shape) - 1)))), float(result.pvalue)
+    shares: Any = chi2_contingency(counts / counts.sum(1, keepdims=True), correction=False)
+    test: Any = chi2_contingency(counts, correction=False)
+    return float(np.sqrt(shares.statistic / (len(counts) * (min(counts.shape) - 1)))), float(test.pvalue)
 
 
 def cliffs_delta(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """How much oftener the second's values are greater (-1 to 1), and the p-value of Mann and Whitney's test."""
-    result: Any = mannwhitneyu(second, first)
+    """How much oftener the second's values are greater (-1 to 1), and the p-value of Mann and Whitney's test.
+
+    Of two values each at least. Where one side has few, values change sides at random: no normal distribution fits.
+
+    >>> delta, p = cliffs_delta([1] * 50, [2, 2])
+    >>> delta, round(p, 4)
+    (1.0, 0.0015)
+    """
+    few = min(len(first), len(second)) < FEW_TEXTS
+    method = PermutationMethod(n_resamples=PERMUTATIONS, rng=1) if few else "auto"
+    result: Any = mannwhitneyu(second, first, method=method)
     return float(2 * result.statistic / (len(first) * len(second)) - 1), float(result.pvalue)
 
 
@@ -152,6 +164,8 @@ def _spans(parts: Parts) -> Iterator[Finding]:
     if unknown:
         text = f"{there} has span types that {here} lacks ({item_list(unknown[:5])}): no model can learn them there."
         yield Finding("label shift", "severe", 1.0, text, {"types": len(unknown)})
+    if min(map(len, annotated)) < 2:
+        return
     for kind in (kind for kind in kinds[0] if kind in kinds[1]):
         counts = [[sum(s.type == kind for s in spans) for spans in side] for side in annotated]
         effect, p = cliffs_delta(*counts)
@@ -169,6 +183,8 @@ def _spans(parts: Parts) -> Iterator[Finding]:
 def _lengths(parts: Parts) -> Iterator[Finding]:
     for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (TRAIN, TEST)):
         lengths = [[float(len(text)) for text in part.words] for part in (a, b)]
+        if min(map(len, lengths)) < 2:
+            continue
         effect, p = cliffs_delta(*lengths)
         middle = [int(np.median(length)) for length in lengths]
         least = SMALL_DELTA if a.side == b.side else MEDIUM_DELTA

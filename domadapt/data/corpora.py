@@ -357,6 +357,12 @@ def _check_paths(side: str, group: dict[str, Any]) -> None:
         if not path.is_file():
             problem = "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
             raise ValueError(f"data.{side}.{key}={path}: {problem}")
+    labelled = PATHS if side == "source" else PATHS[1:]  # the target's raw text may be that of its test
+    known: dict[Path, str] = {}
+    for key, path in [(name, path.resolve()) for name in labelled for path in _paths(group, name)]:
+        if known.setdefault(path, key) != key:
+            both = f"is data.{side}.{known[path]}, too, so that a score would be of texts that were learnt from"
+            raise ValueError(f"data.{side}.{key}={path.name} {both}; give another file, or none")
 
 
 def _paths(group: dict[str, Any], key: str) -> list[Path]:

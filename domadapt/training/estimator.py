@@ -73,7 +73,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             given = [_name(label) for label in given]
         else:
             for number, spans in enumerate(given):
-                if isinstance(spans, str) or not all(isinstance(s, tuple | list) and len(s) == 3 for s in spans or ()):
+                listed = isinstance(spans, Iterable) and not isinstance(spans, str)
+                if not listed or not all(isinstance(s, tuple | list) and len(s) == 3 for s in spans):
                     raise ValueError(f"y[{number}] is {repr(spans)[:60]}: expected a list of (start, end, type)")
             given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:

@@ -115,6 +115,16 @@ def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
     assert found.verdict.startswith("source → target: scores may mislead")
 
 
+def test_target_labels_to_learn_from_that_are_the_tests_are_told(tmp_path: Path, command: Command) -> None:
+    given, path = files(tmp_path), tmp_path / "labelled.jsonl"
+    rows = records("laptop", 12, 6)  # the test's, ids and all
+    out, _ = command("audit", *given, f"data.target.train_path={write_jsonl(path, rows)}")
+    assert "12 of 12 texts of the target test (100 %) stand in the target train too" in out
+    test = next(word.partition("=")[2] for word in given if "test_path" in word)
+    _, told = command("audit", *given, f"data.target.train_path={test}", code=2)
+    assert "data.target.train_path=data.target.test_path.jsonl is data.target.test_path, too" in told
+
+
 def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     labels = domadapt.audit([*files(tmp_path), "task=classification"])
     spans = domadapt.audit([*files(tmp_path), "task=extraction"])
