@@ -63,6 +63,11 @@ class Tracker:
     def __post_init__(self) -> None:
         in_range("tracking.every", self.every, 1)
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
     def start(self, run: Run) -> None:
         """A run begins, or goes on after it was killed."""
 
@@ -91,6 +96,8 @@ class TrackerLogger(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Numbers of a step; losses of every so many steps only."""
         at = step or 0
+        # A step's number is told as such: of a store of files, `step` would be a file beside the folder `step/`.
+        metrics = {name: value for name, value in metrics.items() if name != "step"}
 
         def log(tracker: Tracker) -> None:
             thinned = (at - 1) % tracker.every != 0
@@ -115,8 +122,8 @@ class TrackerLogger(Logger):
                 action(tracker)
             except Exception as error:  # training does not depend on anybody watching
                 self._failed.add(tracker)
-                name, why = type(tracker).__name__, reason(error)
-                log.warning("%s has stopped: %s; the run goes on, metrics.json will have it all", name, why)
+                why = reason(error)
+                log.warning("%s has stopped: %s; the run goes on, metrics.json will have it all", tracker.title, why)
 
 
 @contextmanager
@@ -194,6 +201,10 @@ class LightningTracker(Tracker):
             raise ValueError(f"tracking={self.needs} needs a package that is not installed: {fix}")
         for name, value in MLFLOW.items():
             os.environ.setdefault(f"MLFLOW_{name}", value)
+
+    @property
+    def title(self) -> str:
+        return str(getattr(getattr(self.logger, "func", self.logger), "__name__", super().title))
 
     def start(self, run: Run) -> None:
         place = Path(self.folder, run.pair, run.method, run.folder.name) if self.folder else run.folder

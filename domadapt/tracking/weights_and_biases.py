@@ -29,6 +29,7 @@ USUAL = {
 }
 # WANDB_…
 FROM_ENVIRONMENT = {"mode": "MODE", "project": "PROJECT", "entity": "ENTITY", "group": "RUN_GROUP", "notes": "NOTES"}
+UNNAMED = "not told"  # in place of the machine's name, which W&B asks for itself if it is given none
 UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
 
 
@@ -101,6 +102,8 @@ class WeightsAndBiases(Tracker):
             return
         folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):  # W&B would take the folder of temporary files, and say nothing
+            raise PermissionError(f"{folder}: can't be written to")
         described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
         server = os.environ.get("WANDB_BASE_URL", "the W&B server")
         mode = "offline" if server in UNREACHABLE else self.mode
@@ -136,6 +139,8 @@ class WeightsAndBiases(Tracker):
             x_disable_meta=True,
             x_disable_machine_info=not self.system,
             x_disable_stats=not self.system,
+            x_save_requirements=self.system,
+            host=None if self.system else UNNAMED,
             x_transaction_log_flush_interval=2.0,  # seconds that a killed run may lose
         )
         self.run = wandb.init(resume="allow", settings=settings, **described)

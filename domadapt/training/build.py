@@ -18,8 +18,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from domadapt.config.compose import make, not_set, to_builtin
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.readers import read
+from domadapt.data.records import Record
 from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, is_lowercased, label_leak
+from domadapt.methods.adaptation.external_labels import shift_spans
 from domadapt.methods.method import TREES, Method, make_methods
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import MOST_READ, Corpora, Session
@@ -39,6 +42,7 @@ from domadapt.utils.text import nested_values
 
 log = logging.getLogger(__name__)
 LABEL_FILES = ("test_path", "train_path", "dev_path")  # of a side: files of labels
+ALL_RIGHT = {"token": 20, "sequence": 100}  # texts on which no estimate is right each time, by the task's kind
 MUCH_CUT = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
@@ -81,7 +85,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     problem = read_problem(cfg)
     domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
-    refuse_gold(cfg)
+    refuse_gold(cfg, problem)
     name = str(cfg.backbone.get("name"))
     refuse_unlike(name, task.kind, task.names, is_lowercased(cfg.data))
     if reason := label_leak(Path(name), domains):
@@ -158,15 +162,15 @@ def refuse_early(cfg: DictConfig) -> None:
     problem = read_problem(cfg)
     parser = make_parser(cfg.parser, problem.domains)
     methods = make_methods(cfg)
-    refuse_gold(cfg)
+    refuse_gold(cfg, problem)
     refuse_foreign_trees(tree_readers(methods, problem.task), problem.domains, parser.name)
     for method in methods.values():
         method.refuse(problem.domains, problem.task)
 
 
-def refuse_gold(cfg: DictConfig) -> None:
+def refuse_gold(cfg: DictConfig, problem: Problem) -> None:
     """Refuse methods' files that are the data's own labelled ones, or copies: they would be learnt as estimates."""
-    values = to_builtin(cfg)
+    values, fix = to_builtin(cfg), "target_labels=all learns from data.target.train_path, and marks the run"
     parts = [part for part in nested_values(values["data"]) if isinstance(part, dict)]
     gold = [*files_named([{name: part[name] for name in LABEL_FILES if name in part} for part in parts])]
     for part in parts:
@@ -174,8 +178,23 @@ def refuse_gold(cfg: DictConfig) -> None:
             gold += [path for path in Path(part["root"], part["folder"]).rglob("*") if path.is_file()]
     for path in files_named(values["adaptation"]):
         if copied := [str(file) for file in gold if path.is_file() and filecmp.cmp(file, path, shallow=False)]:
-            fix = "target_labels=all learns from data.target.train_path, and marks the run"
             raise ValueError(f"adaptation: {path}: is {copied[0]}, labels that the run must not learn from; {fix}")
+    kind = problem.task.kind
+
+    def answer(record: Record) -> object:
+        return {*(shift_spans(record, record.text.strip()).spans or ())} if kind == "token" else record.label
+
+    def refuse(test: tuple[Record, ...]) -> None:
+        right = {record.text.strip(): answer(record) for record in test}
+        for path in files_named((values["adaptation"] or {}).get("external_labels")):
+            records = read(path, domain=problem.domains.target).records if path.is_file() else ()
+            same = [answer(record) == right[text] for record in records if (text := record.text.strip()) in right]
+            if len(same) >= ALL_RIGHT[kind] and all(same):
+                labels = f"its labels of {len(same)} texts of the target's test are the test's own, all of them"
+                raise ValueError(f"adaptation: {path}: {labels}: the run must not learn from them; {fix}")
+
+    if problem.sealed is not None:
+        problem.sealed.check(refuse)
 
 
 def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:

@@ -324,18 +324,22 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
 
 
 def words_to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
-    """Words of which a person may know whether they are terms, with their uses and how many of these are found.
+    """Words of which a person may know whether they are terms, with their uses and how many of these are in found ones.
 
     Last words of ``found`` terms that are found in some uses and not in others; and English ``pronouns``.
 
-    >>> words_to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
+    >>> words_to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 8 + ["fit size"])
     [('fit', 33, 9), ('they', 20, 0)]
     >>> words_to_judge(["They fit."] * 9 + ["They're fine."] * 9, ["They"] * 12)  # parsers cut these words in two
     [('they', 18, 12)]
     """
-    uses = Counter(part for text in texts for word in words(text) for part in {word, *word.split("'")})
-    known = Counter(last[-1] for term in found if (last := words(term)))
-    doubt = {word: min(count, uses[word] - count) for word, count in known.items() if word not in PRONOUNS}
+    terms = [words(term) for term in found]
+    uses, known = (
+        Counter(part for words_of_it in each for word in words_of_it for part in {word, *word.split("'")})
+        for each in (map(words, texts), terms)
+    )
+    last = {term[-1] for term in terms if term} - PRONOUNS
+    doubt = {word: min(known[word], uses[word] - known[word]) for word in last}
     asked = sorted((word for word, times in doubt.items() if times >= 3), key=lambda one: (-doubt[one], one))[:15]
     often = sorted((word for word in PRONOUNS if pronouns and uses[word] >= 10), key=lambda one: (-uses[one], one))[:5]
     return sorted(((word, uses[word], known[word]) for word in [*asked, *often]), key=lambda one: (-one[1], one[0]))

@@ -310,6 +310,10 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(
         shutil.copy(tmp_path / f"{name}.jsonl", path)
         with pytest.raises(ValueError, match=rf"llm.jsonl: is .*{name}.jsonl, labels that the run must not learn from"):
             build(domadapt.compose("train", [*overrides, *given]))
+    path.write_text("\n".join((tmp_path / "test.jsonl").read_text().splitlines()[::-1]))
+    monkeypatch.setattr("domadapt.training.build.ALL_RIGHT", {"token": 6})
+    with pytest.raises(ValueError, match=r"llm.jsonl: its labels of 12 texts of the target's test are the test's own"):
+        build(domadapt.compose("train", [*overrides, *given]))
 
 
 WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kettle"]
@@ -350,6 +354,8 @@ def test_spans_are_nothing_to_classification(tmp_path: Path) -> None:
     methods = ["task=classification", "adaptation=term_substitution", "trainer.epochs=1"]
     stages = domadapt.train([*corpora(tmp_path), *methods])["stages"]
     assert stages["term_substitution/terms"] == 0 < stages["term_substitution/others"]
+    with pytest.raises(ValueError, match="adaptation=guidelines: they are of spans, and here texts are classified"):
+        domadapt.train([*corpora(tmp_path), methods[0], "adaptation=guidelines", "adaptation.guidelines.terms=[lens]"])
 
 
 def test_a_parser_that_is_loaded_in_the_middle_of_training_changes_no_number(tmp_path: Path) -> None:

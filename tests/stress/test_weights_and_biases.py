@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -114,6 +115,7 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
         assert summary["state"] == "finished"
         assert summary["summary"]["target_test/span_f1"] == pytest.approx(metrics["target_test"]["span_f1"])
         assert of("files", found)
+        assert socket.gethostname() not in str(found) and not list(run.rglob("requirements.txt"))
         assert metrics["config"]["tracking"]["api_key"] == "[hidden]"
     assert "Would sync 2 run(s)" in wandb(tmp_path, "sync", "--dry-run", "--yes", *map(str, runs))
     printed = done.stdout + done.stderr

@@ -45,7 +45,7 @@ class Fake(Tracker):
 def numbers(metrics: Content) -> Content:
     """What must not depend on who watches."""
     config = {k: v for k, v in metrics["config"].items() if k not in ("tracking", "paths")}
-    return {**metrics, "config": config, "seconds": None}
+    return {**metrics, "config": config, "seconds": None, "written": None}
 
 
 def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
@@ -67,6 +67,8 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
     epochs = [metrics for _, metrics in told if "source_dev/span_f1" in metrics]
     assert [m["source_dev/span_f1"] for m in epochs] == [line["source_dev"]["span_f1"] for line in plain["curve"]]
     assert fake[-1][1] == watched
+    names = {name for _, metrics in told for name in metrics}
+    assert not [(one, other) for one in names for other in names if other.startswith(f"{one}/")]  # MLflow's are files
 
     rows = read_csv(tmp_path / "csv/csv/attempt=1/metrics.csv")
     assert float(rows[-1]["final/target_test/span_f1"]) == plain["target_test"]["span_f1"]

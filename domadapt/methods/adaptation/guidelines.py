@@ -81,6 +81,9 @@ class Guidelines(Method):
 
     def refuse(self, domains: Domains | None = None, task: Task | None = None) -> None:
         """Read files, and refuse what is wrong with them; a saved model has their words and reads none."""
+        asked = self.terms_need_opinion or any(self.word_lists.values())
+        if asked and task is not None and task.kind not in self.tasks:
+            raise ValueError("adaptation=guidelines: they are of spans, and here texts are classified; leave it out")
         for name, given in self.word_lists.items():
             if isinstance(given, str) and not Path(given).is_file():
                 raise ValueError(f"guidelines.{name}={given}: no such file; give one, or a list of words")
@@ -90,7 +93,7 @@ class Guidelines(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
-        self.refuse()
+        self.refuse(task=self.session.task)
         self.set_terms(self.session.task.labels, term_kinds(self.session))
         return {f"guidelines/{name}": sorted(words)[:50] for name, words in self.words.items()}
 
