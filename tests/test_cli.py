@@ -422,7 +422,8 @@ def test_an_output_that_can_not_be_written_is_told_before_anything_is_computed(
     monkeypatch.setattr("domadapt.cli.labelling.labeller", None)  # it would label
     monkeypatch.setattr("os.access", lambda path, how: False)
     _, err = command("compare", "model=run", "other=run", "input=source.jsonl", "output=new/a.jsonl", code=2)
-    assert f"{Path.cwd()}: Permission denied; name a folder that can be read and written" in err
+    folder = "name a folder that can be read and written (output; DOMADAPT_CACHE for parses)"
+    assert f"{Path.cwd()}: Permission denied; {folder}" in err
 
 
 def test_a_working_folder_that_was_deleted_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

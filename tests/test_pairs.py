@@ -95,7 +95,9 @@ def test_a_model_says_only_what_did_something_for_its_task(run: Path) -> None:
 def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     small = ["backbone=tiny_random", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}"]
     source = [((one, other), label) for one, other, label in PAIRS]
-    with pytest.raises(ValueError, match="'It rains.' is a single text; the source has pairs: give the second text"):
+    with pytest.raises(
+        ValueError, match="'It rains.' is a single text; the model learns from pairs: give the second text"
+    ):
         domadapt.train(small, source=source, target=["It rains."] * 9)
     with pytest.raises(ValueError, match="the source: 96 of 98 texts are pairs; expected all or none; 'It r.* is none"):
         domadapt.train(small, source=[*source, ("It rains.", "same")] * 2, target=["It rains."] * 9)
@@ -175,7 +177,7 @@ def test_a_model_of_pairs_is_handed_over(run: Path, tmp_path: Path, command: Com
     told, _ = command("score", f"model={tmp_path}/out", f"baseline={run}", f"input={tmp_path}/labelled.jsonl")
     assert f"{len(rows())} labelled texts" in told and re.search(r"gain over it +\+0.0", told)
     _, told = command("predict", f"model={tmp_path}/out", "text=It rains.", code=2)
-    assert "is a single text; the source has pairs: give the second text as text_pair" in told
+    assert "is a single text; the model learns from pairs: give the second text as text_pair" in told
     if format == "onnx":
         found = OnnxModel(tmp_path / "out")(ASKED)
         with pytest.raises(TypeError, match="expected two texts, got 'It'"):

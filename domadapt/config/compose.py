@@ -189,8 +189,8 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     known = sorted(path.name[:-5] for path in files("domadapt.conf").iterdir() if path.name.endswith(".yaml"))
     if config not in known:
         raise ValueError(f"{config!r}: there is no such verb; expected one of {', '.join(known)}{_near(config, known)}")
-    if overrides and all(len(word) == 1 for word in overrides):  # a text in place of a list
-        raise ValueError(f"overrides={''.join(overrides)!r}: expected a list of settings, such as ['seed=1']")
+    if text := "".join(word for word in overrides if len(word) == 1):  # it was given in place of a list
+        raise ValueError(f"overrides={text!r}: expected a list of settings, such as ['seed=1']")
     with initialized():
         try:
             written = hide_secrets([lengthen(override) for override in several_trackers(overrides)])
@@ -242,8 +242,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
             "~benchmark.methods." in str(error)
         )
     if isinstance(error, OSError) and error.filename is not None:
-        written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
-        where = "to; model is read" if verb in ("export", "guide") else written
+        runs = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs"
+        where = runs if verb in ("train", "adapt", "benchmark") else "output; DOMADAPT_CACHE for parses"
+        where = "to; model is read" if verb in ("export", "guide") else where
         return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
     if isinstance(error, OSError) and error.errno in DISK_FULL:  # of a file it would have a name
         return f"standard output can't be written ({error.strerror}); free space, or send it elsewhere"

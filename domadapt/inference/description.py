@@ -67,7 +67,7 @@ def read_description(folder: Path) -> Description:
     if not path.is_file():
         why = "it is a file" if folder.is_file() else "there is no such folder"
         if (folder / "config.json").is_file():
-            why = "a stock or exported one, which predict, score and compare take"
+            why = "a stock or exported one, for `domadapt predict`, `score` and `compare`"
         elif folder.is_dir():
             why = f"no {NAME} in it; runs of rule_baseline=... have none"
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")

@@ -22,7 +22,7 @@ from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import LISTED, Description, checked_description
 from domadapt.inference.onnx_model import OnnxModel, softmax
-from domadapt.syntax.alignment import UNREAD, align
+from domadapt.syntax.alignment import UNREAD, align, unread_words
 from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipeline
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
@@ -232,8 +232,9 @@ class Bert(OnnxModel):
     def _words(self, text: str, encoding: Encoding) -> list[list[int]]:
         """The parser's words, those that have a piece."""
         words = doc_words(make_doc(tokenizing_pipeline(), text))
-        first = align(encoding.offsets, words).word_first_pieces()
-        if len(encoding.ids) < self.longest and (bare := int((first < 0).sum())):
+        aligned = align(encoding.offsets, words)
+        first = aligned.word_first_pieces()
+        if len(encoding.ids) < self.longest and (bare := unread_words(text, words, aligned)):
             self.warnings[UNREAD] += bare
         return [[int(place), *map(int, word)] for place, word in zip(first, words, strict=True) if place >= 0]
 

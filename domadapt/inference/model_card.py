@@ -84,7 +84,7 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
         return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
     counts, headline, sizes = metrics.counts, metrics.headline, metrics.target_test_sizes
     rows = [
-        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev),
+        (f"{source}, held out", counts.source_dev, metrics.source_dev),
         (f"{source}, test", None, metrics.source_test),
         (f"{target}, test", sizes.all if sizes else None, metrics.target_test),
     ]

@@ -16,7 +16,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import sampled
 from domadapt.models.contracts import Output, UnreachableAttention
 from domadapt.runs.metrics import Truncation
-from domadapt.syntax.alignment import UNREAD, IntArray
+from domadapt.syntax.alignment import UNREAD, IntArray, unread_words
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tasks.task import Prediction, Task
@@ -192,8 +192,8 @@ class Session:
         tokenizer = self.encoder.tokenizer
         examples, cut = encode(strings, words, tokenizer, self.max_length, trees, **targets, domains=domains)
         # Texts that may have been cut are counted as such.
-        whole = [e.alignment for e in examples if len(e.input_ids) < self.max_length]
-        if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
+        whole = [e for e in examples if len(e.input_ids) < self.max_length]
+        if bare := sum(unread_words(e.text, e.words, e.alignment) for e in whole):
             warnings[UNREAD] += bare
         return examples, cut, warnings
 

@@ -145,7 +145,7 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
 ABLATION_TITLE = "Heads switched off"
 SWITCHED = "The score with one head at zero, less that with it, intervals over texts: above 0 the head did harm."
 LOCK = (
-    "The target's test labels are read here, for this analysis alone: nothing was trained or chosen by them. Whoever "
+    "The target's test labels are read here, for this analysis alone, which trains nothing. Whoever "
     "removes a head because of the target's column has chosen by the test."
 )
 

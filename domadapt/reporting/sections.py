@@ -26,6 +26,7 @@ from domadapt.runs.groups import ROLES, MethodRuns, Pair, flat, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import Cell, Difference, Statistics
 from domadapt.statistics.resampling import ALPHA, Replicability, Significance
+from domadapt.utils.files import below
 from domadapt.utils.redact import redact
 from domadapt.utils.text import counted, duration
 
@@ -221,8 +222,8 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> tuple[l
     And one message for each file that could not be read.
     """
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
-    files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
-                    if given is not None or f.name == "audit.json"})  # fmt: skip
+    found = [f for place in places for f in ([place] if place.is_file() else below(place, "audit.json"))]
+    files = sorted({f.resolve() for f in found if given is not None or f.name == "audit.json"})
     if given is not None and not files:
         what = "no audit.json in it" if places[0].exists() else "no such file"
         raise ValueError(f"audit={given}: {what}; write one: `domadapt audit data=... output=audit.json`")

@@ -11,6 +11,7 @@ from typing import Any
 
 from domadapt.config.resolvers import ORACLE
 from domadapt.runs.metrics import FORMAT, Metrics, schema
+from domadapt.utils.files import below
 
 log = logging.getLogger(__name__)
 # A report can do nothing without these.
@@ -38,9 +39,9 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     """Read every ``metrics.json`` at or below some paths; ``skipped`` and the log say why one is left out."""
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     refuse_missing(chosen)
-    places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
+    places = {file for path in chosen for file in ([path] if path.is_file() else below(path, "metrics.json"))}
     files = sorted(map(relative, {file.resolve() for file in places}))
-    begun = {file.parent for path in chosen if path.is_dir() for file in path.rglob("status.json")}
+    begun = {file.parent for path in chosen if path.is_dir() for file in below(path, "status.json")}
     unfinished = sorted(str(relative(folder)) for folder in begun if not (folder / "metrics.json").exists())
     if not files:
         expected = "expected folders that `domadapt train` or `domadapt benchmark` has written"

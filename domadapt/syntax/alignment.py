@@ -94,6 +94,16 @@ def align(piece_offsets: object, word_offsets: object) -> Alignment:
     return Alignment(pair_pieces, solid[np.repeat(low, counts) + within], len(pieces), len(words))
 
 
+def unread_words(text: str, words: IntArray, alignment: Alignment) -> int:
+    """How many of a text's words have no piece, whitespace aside: parsers take the second of two spaces for a word.
+
+    >>> unread_words("a  b", np.array([[0, 1], [2, 3], [3, 4]]), align([(0, 1)], [(0, 1), (2, 3), (3, 4)]))
+    1
+    """
+    bare = words[alignment.word_first_pieces() < 0]
+    return sum(not text[start:end].isspace() for start, end in bare.tolist())
+
+
 def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: int) -> Tensor:
     """(nodes, width) mean of each word's piece states, (batch, pieces, width); zeros for a node without pieces.
 

@@ -95,7 +95,7 @@ class Task(ABC):
         for text in texts:
             if (len(parts(text)) == 2) != self.pairs:
                 wanted = "pairs: give the second text as text_pair" if self.pairs else "single texts: drop text_pair"
-                raise ValueError(f"{whose}: {text[:60]!r} is {OTHER_THAN[self.pairs]}; the source has {wanted}")
+                raise ValueError(f"{whose}: {text[:60]!r} is {OTHER_THAN[self.pairs]}; the model learns from {wanted}")
 
     @abstractmethod
     def learnt(self) -> dict[str, Any]:

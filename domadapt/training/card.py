@@ -17,7 +17,7 @@ from domadapt.config.overrides import quoted, train_arguments
 from domadapt.config.resolvers import own_files
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
-from domadapt.data.texts import words
+from domadapt.data.texts import copy_key, words
 from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
@@ -106,7 +106,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         samples=tuple(_shown_text(texts[i], predictions[i]) for i in chosen),
         warnings=(
             *harm_warnings(before, now),
-            *no_gain_warnings(was.expected if was else None, metrics.expected),
+            *no_gain_warnings(was.expected if was and (spans or relabelled) else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
         ),
         **_questions(session, now),
@@ -442,12 +442,16 @@ def _named_folder(command: str | None) -> str:
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
     """Write fifty random texts of the target for ``domadapt score``, unless they are there, and give the file's name.
 
+    No two are copies of each other, which would count twice.
+
     >>> import tempfile
+    >>> texts = [UnlabelledText(f"b:{number}", "b", "So, so.") for number in (1, 2)]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = draw_to_label([UnlabelledText("b:1", "b", "So, so.")], "sequence", Path(folder))
+    ...     name = draw_to_label(texts, "sequence", Path(folder))
     ...     name, Path(folder, name).read_text()
     ('fifty_to_label.csv', 'id,text,label\\nb:1,"So, so.",\\n')
     """
+    texts = list({copy_key(text.text): text for text in reversed(texts)}.values())[::-1]
     chosen = [texts[i] for i in sorted(random.Random(0).sample(range(len(texts)), min(TO_LABEL, len(texts))))]
     name = "fifty_to_label.csv" if kind == "sequence" else "fifty_to_label.jsonl"
     if not (folder / name).exists():

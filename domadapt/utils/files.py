@@ -30,6 +30,17 @@ UNFINISHED = ".part"  # ends the hidden name of what is still being written
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+def below(folder: Path, name: str) -> Iterator[Path]:
+    """Files of this name in a folder, at any depth; links are followed, each folder once."""
+    seen = set[str]()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        if (here := os.path.realpath(place)) in seen:
+            folders.clear()
+        elif name in names:
+            yield Path(place, name)
+        seen.add(here)
+
+
 def matching(path: str) -> list[Path]:
     """The files that a pattern stands for, by name; the path itself where it is none, or none fits.
 

@@ -240,6 +240,14 @@ def test_the_later_run_counts_whichever_was_copied_last(make_run: Any, tmp_path:
     assert [run.seed for run in read_runs(tmp_path).runs] == [2, 3, 1]
 
 
+def test_links_to_folders_are_followed_each_once(make_run: Any, tmp_path: Path) -> None:
+    folder, view = make_run("recipe", 1, 0.5), tmp_path / "view"
+    view.mkdir()
+    (view / "linked").symlink_to(folder.parent)
+    (folder / "back").symlink_to(folder.parent)
+    assert [run.seed for run in read_runs(view).runs] == [1]
+
+
 def test_runs_on_files_that_were_changed_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     contents = [("source_only", 1, None), ("source_only", 1, "a"), ("recipe", 1, "a"), ("source_only", 2, "b")]
     runs = [typed(make_metrics(method, seed, 0.5, data=data)) for method, seed, data in contents]
