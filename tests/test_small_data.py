@@ -594,6 +594,8 @@ def test_what_does_not_fit_is_refused(y: Any, target: list[str] | None, told: st
         domadapt.DomainAdapter(overrides=LEARNS).fit(TEXTS[:1], y, target)
     with pytest.raises(ValueError, match="^task='labels': expected classification or extraction"):
         domadapt.DomainAdapter("labels", LEARNS).fit(TEXTS[:1], ["a"], TARGET)
+    with pytest.raises(ValueError, match=r"^overrides='seed=1': expected a list of settings"):
+        domadapt.DomainAdapter(overrides="seed=1").fit(TEXTS[:2], ["a", "b"], TARGET)
 
 
 def test_folds_of_sorted_labels_hold_both() -> None:
