@@ -4,22 +4,21 @@ As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off w
 is, when all of its heads are. The rest of the layer goes on. What lies below the switch is computed once a batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch, in_order
-from domadapt.data.records import Record, Span
 from domadapt.methods.session import Session
 from domadapt.models.contracts import Output
-from domadapt.statistics.items import Answer, CountArray, count_items, f1
-from domadapt.tasks.task import Prediction, Task
+from domadapt.statistics.items import Answer, count_items
+from domadapt.statistics.resampling import resampled_scores
+from domadapt.tasks.task import Prediction, labels_of
 from domadapt.utils.work import progress
 
 RESAMPLES, OUTSIDE = 1000, 0.05
@@ -76,20 +75,21 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
                 found = task.decode(output, batch, words)
                 predictions.setdefault(switch, {}).update(zip(places, found, strict=True))
     average = "micro" if task.headline == "accuracy" else getattr(task, "average", "macro")
-    drawn = {
-        switch: resampled_scores(count_right(task, side.records, found), average, subject.seed)
-        for switch, found in predictions.items()
-    }
-    on = drawn.pop(None)
-    effects: dict[Switch, Effect] = {}
-    for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
-        change = off - on
-        low, high = np.quantile(change[1:], [OUTSIDE / 2, 1 - OUTSIDE / 2])
-        effects[switch] = Effect(*(round(float(x), 6) for x in (change[0], low, high)))
-    of_heads = [(at, effect) for (at, head), effect in effects.items() if head is not None]
+    counts = {}
+    for switch, texts in predictions.items():
+        each = ((record, texts[place]) for place, record in enumerate(side.records))
+        answers = [Answer(r.id, r.text, labels_of(r, task.kind), labels_of(p, task.kind)) for r, p in each]
+        counts[switch] = count_items(answers, task.names, average)
+    on = counts.pop(None)
+    whole_model, *off = resampled_scores([on, *counts.values()], RESAMPLES).T
+    effects: dict[Switch | None, Effect] = {}
+    for (switch, items), drawn in zip(counts.items(), off, strict=True):
+        low, high = np.quantile(drawn - whole_model, [OUTSIDE / 2, 1 - OUTSIDE / 2])
+        effects[switch] = Effect(*(round(float(x), 6) for x in (items.score - on.score, low, high)))
+    of_heads = [(at[0], effect) for at, effect in effects.items() if at and at[1] is not None]
     heads = tuple(tuple(effect for at, effect in of_heads if at == layer) for layer in range(layers))
     whole = tuple(effects[layer, None] for layer in range(layers))
-    return SideEffects(len(side.scored), round(float(on[0]), 6), heads, whole)
+    return SideEffects(len(side.scored), round(on.score, 6), heads, whole)
 
 
 def outputs_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Output]]:
@@ -135,23 +135,3 @@ def reuse_outputs(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterato
     finally:
         for layer in layers:
             layer.__dict__.pop("forward", None)
-
-
-def count_right(task: Task, records: Sequence[Record], predictions: Mapping[int, Prediction]) -> CountArray:
-    """(texts, kinds, 3) true positives, false ones and misses, by the records' places."""
-
-    def labels(label: str | None, spans: Sequence[Span]) -> set[Any]:
-        return {(span.start, span.end, span.type) for span in spans} if task.kind == "token" else {label}
-
-    each = ((record, predictions[place]) for place, record in enumerate(records))
-    answers = [Answer(r.id, r.text, labels(r.label, r.spans or ()), labels(p.label, p.spans)) for r, p in each]
-    return count_items(answers, task.names, "macro").counts
-
-
-def resampled_scores(counts: CountArray, average: str, seed: int) -> NDArray[np.float64]:
-    """(1 + resamples,) score of the texts as they are, and drawn again: in the same way each time, as pairs."""
-    size = len(counts)
-    random, chances = np.random.default_rng(seed), np.full(size, 1 / max(size, 1))
-    often = random.multinomial(size, chances, RESAMPLES) if size else np.zeros((RESAMPLES, 0))
-    weights = np.concatenate([np.ones((1, size)), often])
-    return np.asarray(f1(np.tensordot(weights, counts, 1), average), np.float64)

@@ -20,6 +20,7 @@ from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
+from domadapt.tasks.task import labels_of
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.pairs import text_fields
 from domadapt.utils.text import counted, escape_controls, json_lines, shortened, warning_lines
@@ -160,11 +161,6 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         yield line(kind, [kind], "macro", f"  {', '.join([*parts, count])}")
     if task.kind == "sequence" and headline != "accuracy":
         yield f"  {'accuracy':20} {100 * scores['accuracy']:5.1f}"
-
-
-def labels_of(labelled: "Record | Prediction", kind: str) -> set[Any]:
-    """The class of a text, or its spans as (start, end, type)."""
-    return {labelled.label} if kind == "sequence" else {(s.start, s.end, s.type) for s in labelled.spans or ()}
 
 
 def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:

@@ -63,6 +63,11 @@ def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
     return line if span.confidence is None else line | {"confidence": round(span.confidence, 4)}
 
 
+def labels_of(labelled: Record | Prediction, kind: str) -> set[Any]:
+    """The class of a text, or its spans as (start, end, type); ``kind`` is the task's."""
+    return {labelled.label} if kind == "sequence" else {(s.start, s.end, s.type) for s in labelled.spans or ()}
+
+
 class Task(ABC):
     """A kind of label."""
 
