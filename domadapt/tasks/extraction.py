@@ -134,6 +134,13 @@ class Extraction(Task):
         scores, lengths, inside, transitions = self._scores(output, batch)
         return marginals(scores, lengths, transitions)[inside]
 
+    def best_tags(self, output: Output, batch: Batch) -> Tensor:
+        """(words with a piece,) tag of each in its text's best sequence."""
+        from domadapt.tasks.decoding import viterbi
+
+        scores, lengths, inside, transitions = self._scores(output, batch)
+        return viterbi(scores, lengths, transitions)[inside]
+
     def _scores(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(texts, words, tags) of words that have a piece, how many each text has, where; and weighted transitions."""
         import torch

@@ -260,6 +260,31 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
     assert (best == 3).sum() == 1  # what is no term has not become an opinion
 
 
+def test_no_term_is_found_where_decoding_finds_no_opinion() -> None:
+    """The best sequence has an opinion that no single word has, or the other way round."""
+    method = Guidelines(True, terms=None, not_terms=None, degree_words=None)
+    session = setting_of(tiny_encoder(), method)
+    method.terms = [1, 2]
+    method.eval()
+    batch = session.collator(session.target)
+    words = [example.words for example in session.target]
+    random = np.random.default_rng(0)
+    dropped = 0
+    for _ in range(100):
+        session.task.transitions = random.normal(0, 2, (6, 5)).astype(np.float32)
+        output = Output(torch.zeros(1), torch.from_numpy(random.normal(0, 1, (*batch.input_ids.shape, 5))))
+        before = session.task.decode(output, batch, words)
+        after = session.task.decode(method.transform(output, batch), batch, words)
+        for was, now in zip(before, after, strict=True):
+            kinds = [{span.type for span in prediction.spans} for prediction in (was, now)]
+            if "opinion" in kinds[0]:
+                assert now.spans == was.spans
+            else:
+                assert "aspect" not in kinds[1]
+                dropped += "aspect" in kinds[0]
+    assert dropped
+
+
 def test_unset_nothing_changes_and_opinions_alone_have_their_adverbs() -> None:
     encoder = tiny_encoder()
     for degree_words in (None, ["the"]):

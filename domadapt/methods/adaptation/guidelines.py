@@ -22,6 +22,7 @@ from domadapt.methods.method import Method
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
 from domadapt.models.contracts import Output
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Task
 
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛`´", "'"))
@@ -120,23 +121,26 @@ class Guidelines(Method):
         if self.training or not (self.terms or self.words["degree_words"]):
             return output
         read = batch.node_first_piece >= 0
+        texts = batch.node_places()[0][read]
 
-        def apply_guidelines(logits: Tensor) -> Tensor:
-            texts = batch.node_places()[0][read]
+        def apply_words(logits: Tensor) -> Tensor:
             always, never = (self.own_tensor(batch, name)[read] for name in ("terms", "not_terms"))
             if always.any() or never.any():
                 logits = with_terms(logits, always, never, self.terms)
             if self.words["degree_words"]:
                 opens = self.own_tensor(batch, "degree_words")[read][:-1] & (texts[:-1] == texts[1:])
                 logits = self.degree_rule(logits, opens.nonzero().flatten().tolist(), self.terms)
-            if self.terms_need_opinion:
-                tags = logits.argmax(-1)
-                opinion = (tags > 0) & ~torch.isin(tags, torch.tensor(self.terms, device=tags.device))
-                judged = torch.isin(texts, texts[opinion])
-                logits = with_terms(logits, torch.zeros_like(judged), ~judged, self.terms)
             return logits
 
-        return with_word_logits(output, batch, apply_guidelines)
+        output = with_word_logits(output, batch, apply_words)
+        if not self.terms_need_opinion:
+            return output
+        assert isinstance(task := self.session.task, Extraction)
+        tags = task.best_tags(output, batch)
+        opinion = (tags > 0) & ~torch.isin(tags, torch.tensor(self.terms, device=tags.device))
+        never = ~torch.isin(texts, texts[opinion])
+        always = torch.zeros_like(never)
+        return with_word_logits(output, batch, lambda logits: with_terms(logits, always, never, self.terms))
 
     def memory(self) -> dict[str, Any]:
         return {"terms": self.terms, "words": {name: sorted(words) for name, words in self.words.items()}}
