@@ -61,6 +61,7 @@ class OpenedFile:
     labelled: bool
     warnings: Counter[str]
     columns: Columns = field(default_factory=dict)
+    as_stored: str = ""  # the same with CRLF where the file has it, which is part of a text in a table's cell
 
     def where(self, line: int) -> Location:
         return Location(self.path, line)
@@ -92,7 +93,8 @@ def open_file(
 ) -> OpenedFile:
     r"""Read and decode a file: UTF-8, maybe packed with gzip, or a parquet table.
 
-    A byte order mark is dropped and counted, CRLF becomes LF. ``content`` is what a pipe held, which is read only once.
+    A byte order mark is dropped and counted, CRLF at the ends of lines becomes LF. ``content`` is what a pipe held,
+    which is read only once.
 
     >>> file = open_file(Path("camera.txt"), "camera", False, b"\xef\xbb\xbfsharp\r\nlight\r\n")
     >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
@@ -116,7 +118,7 @@ def open_file(
         warnings["byte order mark, dropped"] += 1
     if not text.strip():
         raise without_records(path, "blank" if text else "empty")
-    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {})
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {}, text)
 
 
 def check_name(path: Path) -> None:
@@ -206,8 +208,8 @@ def _table(path: Path, raw: bytes) -> bytes:
 def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -> bytes:
     r"""Rows as JSON Lines; ``names`` are of the values of columns that hold numbers in their place.
 
-    >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
-    b'{"text": "sharp", "label": "good"}\n'
+    >>> as_lines([{"text": "sharp", "label": 1}, {"text": "odd", "label": -1}], {"label": ["bad", "good"]}).splitlines()
+    [b'{"text": "sharp", "label": "good"}', b'{"text": "odd", "label": null}']
     """
     lines = []
     for number, row in enumerate(rows, start=1):
@@ -219,8 +221,8 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
                 except UnicodeDecodeError:
                     where, fix = Location(path or "table", number), "write the column as strings"
                     raise DataError(where, name, bytes(value), "text in UTF-8", fix) from None
-            elif isinstance(value, int) and 0 <= value < len(known := names.get(name, [])):
-                fields[name] = known[value]
+            elif isinstance(value, int) and -1 <= value < len(known := names.get(name, [])) and known:
+                fields[name] = None if value == -1 else known[value]  # -1: nobody has labelled it
         # Numbers and lists of numpy as Python's; anything else, such as a date, as text.
         line = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
         lines.append(line + "\n")

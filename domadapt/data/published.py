@@ -139,12 +139,14 @@ def semeval_xml(file: OpenedFile) -> Records:
     """SemEval aspect-based sentiment: ``aspectTerm`` (2014) and ``Opinion`` (2015, 2016) elements with offsets.
 
     Each target becomes an aspect span; polarities and categories are left out. Targets called NULL stand for what a
-    sentence does not say, and have no span. Spans are None throughout a file that annotates no sentence.
+    sentence does not say, and have no span. Spans are None in a sentence out of scope, and throughout a file that
+    annotates no sentence.
     """
     root, lines = _elements(file)
-    annotated = file.labelled and any(element.tag in _ANNOTATION for element in root.iter())
+    sentences = [*root.iter("sentence")]
+    annotated = file.labelled and any(part.tag in _ANNOTATION for sentence in sentences for part in sentence.iter())
     words = _runs(root)
-    for sentence in root.iter("sentence"):
+    for sentence in sentences:
         line, texts = lines[sentence], [*sentence.iter("text")]
         if inner := [element for element in sentence.iter("sentence") if element is not sentence]:
             fix = "close it before the next"
@@ -156,7 +158,8 @@ def semeval_xml(file: OpenedFile) -> Records:
             raise file.error(line, "text", MISSING, "a <text> in each sentence", "add it, or drop the sentence")
         words -= _runs(texts[0])
         text = "".join(texts[0].itertext())
-        spans = _targets(file, sentence, lines, text) if annotated else None
+        in_scope = sentence.get("OutOfScope", "").upper() != "TRUE"
+        spans = _targets(file, sentence, lines, text) if annotated and in_scope else None
         yield line, Record(sentence.get("id") or file.generated_id(line), file.domain, text, None, None, spans)
     if words:
         file.warnings["words outside of a sentence's <text>, left out"] += words

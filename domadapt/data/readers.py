@@ -192,18 +192,20 @@ def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Re
 
     def records(file: OpenedFile) -> Records:
         others = {"label", "spans", "tokens", *file.columns.get("label", ())}
+        ids, texts = ({name, *file.columns.get(name, ())} for name in ("id", "text"))
 
         def text_of_span(row: tuple[int, int, Any]) -> object:
             fields = row[2]
             if not isinstance(fields, dict) or not {*SPAN[:3]} <= fields.keys() or others & fields.keys():
                 return row[:2]
-            return {name: value for name, value in fields.items() if name not in SPAN}
+            named = {name: value for name, value in fields.items() if name in ids | texts}
+            return named if texts & named.keys() else row[:2]
 
         for rows in _grouped(read(file), text_of_span):
             line, number, decoded = rows[0]
-            if isinstance(fields := text_of_span(rows[0]), dict):
+            if isinstance(text_of_span(rows[0]), dict):
                 spans = [_span_of_cells(row[2]) for row in rows if row[2]["start"] is not None]
-                decoded = fields | {"spans": spans}
+                decoded = {name: value for name, value in decoded.items() if name not in SPAN} | {"spans": spans}
             yield line, _json_record(file, decoded, line, number)
 
     return records
@@ -293,6 +295,8 @@ def delimited(file: OpenedFile) -> Records:
             fields = {name: value for name, value in fields.items() if name not in SPAN}
             if file.labelled:
                 fields["spans"] = [span for number, raw, _ in rows for span in _span_of_row(file, number, raw)]
+                if "\r\n" in fields["text"]:
+                    file.warnings["CRLF inside a text, which counts as two characters in offsets"] += 1
         yield line, file.record(fields, line)
 
 
@@ -340,7 +344,7 @@ def _name(column: str) -> str:
 
 def _rows(file: OpenedFile, header_line: str, marked: bool) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is shorter than some documents
-    lines = (f"{content}\n" for _, content in file.lines())
+    lines = (f"{content}\n" for content in file.as_stored.removesuffix("\n").split("\n"))
     delimiter, line = _delimiter(file.text[:HEAD]), 1 + marked
     try:
         names = next(csv.reader([header_line], delimiter=delimiter), [])

@@ -158,7 +158,7 @@ def as_written(format: str, text: str) -> str:
 
 def as_read(format: str, text: str) -> str:
     """What the formats' own rules make of it: line ends, and white space around a text."""
-    if not format.startswith("json"):
+    if not format.startswith("json") and format != "delimited":
         text = text.replace("\r\n", "\n")
     if format == "semeval_xml":
         text = text.replace("\r", "\n")

@@ -135,8 +135,8 @@ class Guidelines(Method):
         output = with_word_logits(output, batch, apply_words)
         if not self.terms_need_opinion:
             return output
-        assert isinstance(task := self.session.task, Extraction)
-        tags = task.best_tags(output, batch)
+        assert isinstance(self.session.task, Extraction)
+        tags = self.session.task.best_tags(output, batch)
         opinion = (tags > 0) & ~torch.isin(tags, torch.tensor(self.terms, device=tags.device))
         never = ~torch.isin(texts, texts[opinion])
         always = torch.zeros_like(never)
