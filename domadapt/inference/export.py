@@ -131,6 +131,7 @@ def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bi
         "transitions": (task.transition_weight * task.transitions).tolist() if task.kind == "token" else None,
         "temperature": task.temperature if task.kind == "token" else 1.0,  # else it is in the head
         "pairs": task.pairs,
+        "one_by_one": eight_bits,
         "average": task.headline if task.kind == "sequence" else task.average,  # as it is scored
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))

@@ -71,7 +71,8 @@ def _trained(description: Description, metrics: Metrics | None, source: str, tar
         return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
     counts = metrics.counts
     labels = f" and {target} ({counts.target_labels} of {target}, maybe repeated)" if counts.target_labels else ""
-    seen = "" if source == target else f"{labels} and {counts.target_unlabelled} texts of {target} without labels"
+    raw = f"{counts.target_unlabelled} texts" if "target unlabelled" in counts.truncated else "no text"
+    seen = "" if source == target else f"{labels} and {raw} of {target} without labels"
     return (
         f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
         f"{source}{seen}{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "

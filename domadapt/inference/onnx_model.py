@@ -31,6 +31,7 @@ class OnnxModel:
         self.kind: str = config["kind"]
         self.pad: int = config["pad_token_id"]
         self.pairs: bool = config.get("pairs", False)
+        self.one_by_one: bool = config.get("one_by_one", False)
         self.temperature: float = config.get("temperature", 1.0)  # of confidences
         count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
@@ -47,7 +48,8 @@ class OnnxModel:
     def __call__(self, texts: Sequence[Any], batch_size: int = 16) -> list[dict[str, Any]]:
         """One object a text: ``label`` and ``confidence``, or ``spans`` of start, end, type, text and confidence.
 
-        Of pairs, texts are two strings each; those of about the same length are computed together.
+        Of pairs, texts are two strings each. Those of about the same length are computed together, but with 8 bits one by
+        one: what a number is rounded to depends on all that is computed with it.
         """
         if isinstance(texts, str):
             raise TypeError(f"expected a list of texts, got one: [{texts[:40]!r}]")
@@ -58,6 +60,7 @@ class OnnxModel:
         encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
         results: list[dict[str, Any]] = [{} for _ in encoded]
+        batch_size = 1 if self.one_by_one else batch_size
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
             for place, logits in zip(places, self._logits([encoded[i] for i in places])):

@@ -164,6 +164,7 @@ log = logging.getLogger(__name__)
 LARGEST_BODY = 2**18  # bytes of a request
 LONGEST_TEXT = 5_000  # characters of a text
 MOST_TEXTS = 32  # of a request
+PATIENCE = 10.0  # seconds that a request may take to come, and to be answered once the server is told to end
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -187,7 +188,7 @@ def add_security_headers(app: ASGIApp) -> ASGIApp:
 
         nonlocal running
         if running >= AT_ONCE:
-            busy = {"error": f"{AT_ONCE} requests are being answered: come back in a second"}
+            busy = {"error": f"{AT_ONCE} requests are being read or answered: come back in a second"}
             await JSONResponse(busy, 503, {"Retry-After": "1"})(scope, receive, with_headers)
             return
         running += 1
@@ -249,10 +250,11 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        detail = error.detail.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair, quoted from JSON
         if request.url.path == "/":
             typed = getattr(request.state, "text", "")
-            return page(error.status_code, typed, error.headers, error=error.detail)
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+            return page(error.status_code, typed, error.headers, error=detail)
+        return JSONResponse({"error": detail}, error.status_code, error.headers)
 
     return Starlette(
         routes=[
@@ -266,12 +268,17 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
 
 
 async def body(request: Request) -> bytes:
-    """A request's body; one that is too large is refused, and nothing beyond the limit is kept."""
+    """A request's body; one that is too large or too slow is refused, and nothing beyond the limit is kept."""
     read = b""
-    async for part in request.stream():
-        read += part
-        if len(read) > LARGEST_BODY:
-            raise HTTPException(413, f"a request of more than {LARGEST_BODY} bytes; send fewer or shorter texts")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                read += part
+                if len(read) > LARGEST_BODY:
+                    too_large = f"a request of more than {LARGEST_BODY} bytes; send fewer or shorter texts"
+                    raise HTTPException(413, too_large)
+    except TimeoutError:
+        raise HTTPException(408, f"the request has not come in {PATIENCE:g} seconds") from None
     return read
 
 
@@ -348,7 +355,8 @@ def serve(folder: Path, host: str, port: int, threshold: Any, trust_code: bool) 
         task = "spans" if answers.kind == "token" else "labels"
         line = f"{escape_controls(about.source)} to {escape_controls(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])
-        settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+        settings = uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=int(PATIENCE), **quiet)
         name = f"[{host}]" if ":" in host else host
         print(f"http://{name}:{taken.getsockname()[1]} shows {folder}; Ctrl-C ends it", flush=True)
         if host not in LOOPBACK:

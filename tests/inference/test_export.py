@@ -137,6 +137,7 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     trained = f"{run.counts.source_train} labelled texts"
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 subwords", "use()", "Measured."):
         assert told in card
+    assert f" and no text of {run.target} without labels" in card  # it is source-only
     assert "not been measured" not in card.split("## Limits")[0]
     sure = replace(run.calibration, error=0.31, scaled_error=0.04)  # as it is, and as it is told
     assert "off by 4 points" in model_card(read_description(folder), replace(run, calibration=sure), "use()", [])
@@ -169,7 +170,9 @@ def test_onnxruntime_alone_says_the_same(
     code = """if True:
         import json, sys
         from onnx_model import OnnxModel
-        print(json.dumps(OnnxModel()(json.loads(sys.argv[1]), batch_size=3)))
+        texts = json.loads(sys.argv[1])
+        found = OnnxModel()(texts, batch_size=3)
+        print(json.dumps(found))
         for wrong in ("One text, which is no list of letters.", [["A pair", "of texts"]], [None]):
             try:
                 OnnxModel()(wrong)
@@ -178,8 +181,10 @@ def test_onnxruntime_alone_says_the_same(
             else:
                 raise AssertionError(wrong)
         assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
+        if sys.argv[2] == "onnx-int8":
+            assert found == [OnnxModel()([text])[0] for text in texts]  # whatever it is labelled with
     """
-    found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path / "out"))
+    found = json.loads(ran(code, json.dumps(TEXTS), format, cwd=tmp_path / "out"))
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
     scored_as_its_own(tmp_path, found, command)

@@ -85,6 +85,7 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
         (b'{"text": "a", "threshold": true}', 400, "expected a number from 0 to 1"),
         (b'{"text": "a", "threshold": 1' + b"0" * 400 + b"}", 400, "expected a number from 0 to 1"),
         (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: the model has no such label"),
+        (b'{"text": "a", "threshold": {"\\ud800": 0.5}}', 400, "threshold.\\ud800: the model has no such label"),
         (b'{"texts": []}', 400, f"0 texts: expected 1 to {MOST_TEXTS}"),
         (json.dumps({"texts": ["a"] * (MOST_TEXTS + 1)}).encode(), 400, f"{MOST_TEXTS + 1} texts"),
         (b'{"texts": ["a", " "]}', 400, "text 2 is blank"),
@@ -104,6 +105,8 @@ def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app
 
     def call(message: str) -> None:
         async def receive() -> Any:
+            if message == "nothing":
+                await asyncio.sleep(60)
             return {"type": message, "body": b"{}", "more_body": False}
 
         async def send(message: Any) -> None:
@@ -114,6 +117,10 @@ def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app
 
     call("http.disconnect")
     assert sent == []
+    monkeypatch.setattr("domadapt.serving.serve.PATIENCE", 0.01)
+    call("nothing")
+    assert sent[0]["status"] == 408 and "has not come in 0.01 seconds" in json.loads(sent[1]["body"])["error"]
+    sent.clear()
     monkeypatch.setattr("domadapt.serving.serve.AT_ONCE", 0)
     call("http.request")
     assert sent[0]["status"] == 503 and (b"retry-after", b"1") in sent[0]["headers"]
