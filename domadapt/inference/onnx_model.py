@@ -48,8 +48,8 @@ class OnnxModel:
     def __call__(self, texts: Sequence[Any], batch_size: int = 16) -> list[dict[str, Any]]:
         """One object a text: ``label`` and ``confidence``, or ``spans`` of start, end, type, text and confidence.
 
-        Of pairs, texts are two strings each. Those of about the same length are computed together, but with 8 bits one by
-        one: what a number is rounded to depends on all that is computed with it.
+        Of pairs, texts are two strings each. Those of about the same length are computed together; with 8 bits each one
+        is alone, since what a number is rounded to depends on all that is computed with it.
         """
         if isinstance(texts, str):
             raise TypeError(f"expected a list of texts, got one: [{texts[:40]!r}]")
