@@ -338,6 +338,20 @@ class Forgetful(OnTargetAlone):
         return None
 
 
+class Greedy(OnTargetAlone):
+    """Takes the place of the loss on labels."""
+
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        return {"task": super().losses(step)["alone"]}
+
+
+class Endless(OnTargetAlone):
+    """A division by zero in the second step."""
+
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        return {"alone": super().losses(step)["alone"] / (step.progress == 0)}
+
+
 class Wordy(Validator):
     def __init__(self) -> None:
         super().__init__("last")
@@ -353,6 +367,10 @@ def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_m
     assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
     with pytest.raises(ValueError, match="loss 'other' has no weight: its method gives one"):
         trained(tmp_path, "other", own.replace("OnTargetAlone", "Weightless"))
+    with pytest.raises(ValueError, match=r"alone.losses\(\): 'task' is the name of another loss"):
+        trained(tmp_path, "taken", own.replace("OnTargetAlone", "Greedy"))
+    with pytest.raises(ValueError, match=r"step 2: the loss is no number \(task [\d.]+, alone inf, total inf\)"):
+        trained(tmp_path, "endless", own.replace("OnTargetAlone", "Endless"))
     with pytest.raises(ValueError, match=r"alone.losses\(\) returned None; expected a dict of scalars by name"):
         trained(tmp_path, "none", own.replace("OnTargetAlone", "Forgetful"))
     with pytest.raises(ValueError, match="selection: last gives 'good'; expected a number to maximise"):

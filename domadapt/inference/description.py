@@ -67,7 +67,10 @@ def read_description(folder: Path) -> Description:
     if not path.is_file():
         why = "it is a file" if folder.is_file() else "there is no such folder"
         if (folder / "config.json").is_file():
+            parts = ("tokenizer.json",), ("model.safetensors", "model.onnx")
+            lacks = [" or ".join(files) for files in parts if not any((folder / file).is_file() for file in files)]
             why = "a stock or exported one, for `domadapt predict`, `score` and `compare`"
+            why = f"{' and '.join(lacks)} is missing in it" if lacks else why
         elif folder.is_dir():
             why = f"no {NAME} in it; runs of rule_baseline=... have none"
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")

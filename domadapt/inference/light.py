@@ -56,17 +56,18 @@ class Exported:
     lowercase = False  # of a folder of ours: whether it reads all text so
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.truncated, path = folder, 0, folder / "config.json"
+        self.folder, self.truncated, home = folder, 0, folder / "config.json"
         self.warnings = Counter[str]()
         self.onnx = (folder / "model.onnx").is_file()
         try:
-            config = _read(path)
+            config = _read(path := home)
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
             most = config.get("max_position_embeddings") or math.inf  # tokenizers that know none say 1e30
             self.longest = int(min(limits["max_length" if self.onnx else "model_max_length"], most))
+            path = home
             self.labels = labels_in(config)
             self.task = task_of(config)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"
             raise ValueError(f"{path}: {what}; export it again") from error
 
@@ -83,7 +84,10 @@ class Exported:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        try:
+            tokenizer = Tokenizer.from_file(path := str(self.folder / "tokenizer.json"))
+        except Exception as error:  # tokenizers raises no other kind
+            raise ValueError(f"{path}: damaged ({error}); export it again") from error
         tokenizer.enable_truncation(self.longest)
         return tokenizer
 
@@ -94,6 +98,8 @@ class Exported:
                 return OnnxModel(self.folder)
             except ImportError:
                 raise ValueError(f"{self.folder}: needs onnxruntime: pip install 'domadapt[onnx]'") from None
+            except Exception as error:  # onnxruntime has kinds of its own
+                raise ValueError(f"{self.folder}: damaged ({' '.join(str(error).split())}); export it again") from error
         from domadapt.inference.export import pipeline_like, quietly
         from domadapt.models.pretrained import load_model, load_tokenizer
 
@@ -127,7 +133,9 @@ def task_of(config: Mapping[str, Any]) -> Task:
     ['aspect']
     """
     of_class = (config.get("architectures") or [""])[0]
-    kind = config.get("kind") or next(kind for end, kind in KINDS.items() if of_class.endswith(end))
+    kind = config.get("kind") or next((kind for end, kind in KINDS.items() if of_class.endswith(end)), None)
+    if kind is None:
+        raise ValueError(f"architectures: {of_class!r}, expected one that ends in {' or '.join(KINDS)}")
     labels, how = labels_in(config), config.get("average")
     if kind == "sequence":
         return Classification(labels, how or "macro_f1", pairs=bool(config.get("pairs")))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ from domadapt.utils.runtime import pick_device, pick_precision
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
 LEARNT = {"source": ("path", "dev_path"), "target": ("train_path",)}  # settings that name files whose labels are learnt
+TURN = Lock()  # of threads: hooks in a network keep what they see until it is read
 GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 
 
@@ -135,7 +137,8 @@ class Model:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
         in_range("batch_size", batch_size, 1)
-        return self.session.evaluate(self.examples(texts), batch_size, "predict").predictions
+        with TURN:
+            return self.session.evaluate(self.examples(texts), batch_size, "predict").predictions
 
     def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
         """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
@@ -151,7 +154,8 @@ class Model:
         """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
         if self.session.task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
-        rows = self.session.evaluate(self.examples(list(unlabelled(texts))), 64, "predict").rows
+        with TURN:
+            rows = self.session.evaluate(self.examples(list(unlabelled(texts))), 64, "predict").rows
         logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()
         return tempered(logs, self.session.task.temperature).numpy()
 

@@ -35,6 +35,8 @@ class OnnxModel:
         self.temperature: float = config.get("temperature", 1.0)  # of confidences
         count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
+        if self.transitions.shape != (count + 1, count):
+            raise ValueError(f"config.json: transitions of {self.transitions.shape}, expected {(count + 1, count)}")
         self.tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(config["max_length"])

@@ -124,9 +124,6 @@ class Epochs(Callback):
         assert isinstance(module, AdaptationModule)
         losses = mean_over_ranks(module.mean_losses(), trainer)
         epoch = trainer.current_epoch + 1
-        if not math.isfinite(losses["total"]):
-            what = f"the loss is {losses['total']} in epoch {epoch} ({losses})"
-            raise ValueError(f"{what}; lower trainer.learning_rate or its weight")
         self.session.readings.forget()
         with final_weights(self.session):
             for method in self.session.methods.values():

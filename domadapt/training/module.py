@@ -1,5 +1,6 @@
 """One step of both sides: the losses of task and methods, and the optimiser that follows them."""
 
+import math
 import time
 from typing import Any
 
@@ -43,6 +44,8 @@ class AdaptationModule(pl.LightningModule):
             for key, value in given.items():
                 if not isinstance(value, Tensor) or value.ndim:
                     raise ValueError(f"{name}.losses(): {key}={value!r:.60}; expected a tensor that is one number")
+            if taken := sorted(given.keys() & losses.keys()):
+                raise ValueError(f"{name}.losses(): {taken[0]!r} is the name of another loss; give it one of its own")
             losses |= given
         if unknown := sorted(losses.keys() - self.weights.keys()):
             fix = "its method gives one, super().__init__({NAME: WEIGHT})"
@@ -91,6 +94,10 @@ class AdaptationModule(pl.LightningModule):
     def _record(self, losses: dict[str, Tensor]) -> None:
         names = list(losses)
         values = dict(zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True))
+        if not math.isfinite(values["total"]):
+            what = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+            fix = "lower trainer.learning_rate, or mend the loss that is not finite"
+            raise ValueError(f"step {self.global_step + 1}: the loss is no number ({what}); {fix}")
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.summed_steps += 1

@@ -69,9 +69,31 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
             assert [s["confidence"] for s in a["spans"]] == pytest.approx(sure, abs=within)
 
 
+def copied_and_damaged(folder: Path, command: Command) -> None:
+    """What is wrong with a copy of an exported folder, ``out``, is told in a line with the right file."""
+
+    def told(file: str, content: str | None) -> str:
+        shutil.copytree(folder / "out", folder / "copy", dirs_exist_ok=True)
+        (folder / "copy" / file).unlink() if content is None else (folder / "copy" / file).write_text(content)
+        return command("predict", "model=copy", "text=Sharp.", code=2)[1]
+
+    weights = "model.onnx" if (folder / "out" / "model.onnx").is_file() else "model.safetensors"
+    config = json.loads((folder / "out" / "config.json").read_text("utf-8"))
+    of_another = json.dumps({**config, "kind": None, "architectures": ["BertForMaskedLM"]})
+    assert "copy: not a model folder (tokenizer.json is missing in it)" in told("tokenizer.json", None)
+    assert "(model.safetensors or model.onnx is missing in it)" in told(weights, None)
+    assert "copy/config.json: expected a model that labels texts or finds spans" in told("config.json", of_another)
+    assert re.search(r"copy/tokenizer.json: damaged|could not be loaded", told("tokenizer.json", "{}"))
+    assert re.search(r"copy: damaged|could not be loaded", told(weights, "x"))
+    if config.get("transitions"):
+        crooked = json.dumps({**config, "transitions": [[1, 2]]})
+        assert "config.json: transitions of (1, 2), expected (" in told("config.json", crooked)
+
+
 def scored_as_its_own(folder: Path, wanted: list[dict[str, Any]], command: Command) -> None:
     """`predict`, `score` and `compare` of an exported folder, ``out``, on labels that it gives itself."""
     (folder / "texts.txt").write_text("\n".join(TEXTS))
+    copied_and_damaged(folder, command)
     printed, told = command("predict", "model=out", "input=texts.txt", "batch_size=3")
     rows = [*map(json.loads, printed.splitlines())]
     same(rows, wanted, 1e-3)

@@ -3,6 +3,7 @@
 import shutil
 import string
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import domadapt
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
 from domadapt.inference.light import MANY_LETTERS, MANY_TEXTS, TASKS, FewTexts, _is_plain, light_model
@@ -162,3 +164,11 @@ def test_a_threshold_takes_confidences_as_they_are_shown(tiny_run: Path) -> None
             for least in (round(sure, 4) for sure in shown):
                 kept = apply_limits(found, dict.fromkeys(model.task.names, least))
                 assert kept.label if found.label else least in {round(s.confidence or 0.0, 4) for s in kept.spans}
+
+
+def test_threads_may_share_a_model(tiny_run: Path) -> None:
+    model, texts = domadapt.load(tiny_run, "cpu", "32"), [f"The lens{' and the strap' * n} is dull." for n in range(8)]
+    alone = [model.predict([text]) for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(5):
+            assert [*threads.map(lambda text: model.predict([text]), texts)] == alone
