@@ -324,6 +324,8 @@ def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText], exact
     if is_exported(folder):
         if cfg.device == "cuda":
             raise ValueError(f"device=cuda: {folder} is an exported model, which is run on the CPU; leave device out")
+        if str(cfg.precision) == "bf16-mixed":
+            raise ValueError(f"precision=bf16-mixed: {folder} is an exported model; leave precision out")
         return Exported(folder)
     light = cfg.device != "cuda" and str(cfg.precision) in (("32",) if exact else ("32", "auto"))
     return (light_model(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)

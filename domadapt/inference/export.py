@@ -272,7 +272,7 @@ def refuse_non_stock(description: Description, folder: Path, drop_methods: bool)
         raise ValueError(f"{folder}: its backbone is no transformers model; only those can be exported")
     if description.methods and not drop_methods:
         why = "takes part in its predictions and works in domadapt alone"
-        fix = "drop_methods=true exports the rest and measures what that changes"
+        fix = "drop_methods=true exports the rest, and input=FILE measures what that changes"
         raise ValueError(f"{folder}: {', '.join(description.methods)} {why}; {fix}")
 
 

@@ -48,7 +48,7 @@ class Exported:
         task: with these labels, or types.
         longest: subwords that are read of a text.
         truncated: texts of the last call that were longer than the model reads.
-        warnings: none.
+        warnings: texts whose words are not read as they are given.
 
     A ValueError names the file of a folder that is damaged, or of a model of another task.
     """
@@ -74,6 +74,8 @@ class Exported:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """One prediction a text, in order; pairs are texts with a sign between."""
         self.task.check_texts((text.text for text in texts), "prediction")  # it tells of them as they were given
+        if self.task.kind == "token" and (given_words := sum(text.words is not None for text in texts)):
+            self.warnings["text with words of its own, which an exported model cuts by its own rules"] += given_words
         read = (lower_in_place(text.text) if self.lowercase else text.text for text in texts)
         sides = [tuple(text_fields(text).values()) for text in read]
         given: list[Any] = [pair if len(pair) == 2 else pair[0] for pair in sides]

@@ -149,7 +149,8 @@ def softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 
 if __name__ == "__main__":
-    lines = [line.rstrip("\r\n") for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")]
+    stdin: Any = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="\n")  # without a byte order mark
+    lines = [line.removesuffix("\n").removesuffix("\r") for line in stdin]
     model = OnnxModel()
     for line, prediction in zip(lines, model([line.split("\t") if model.pairs else line for line in lines])):
-        print(json.dumps({"text": line, **prediction}, ensure_ascii=False))
+        sys.stdout.buffer.write(f"{json.dumps({'text': line, **prediction}, ensure_ascii=False)}\n".encode())

@@ -2,8 +2,10 @@
 
 import copy
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -209,7 +211,18 @@ def test_onnxruntime_alone_says_the_same(
     found = json.loads(ran(code, json.dumps(TEXTS), format, cwd=tmp_path / "out"))
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
+    texts = "\ufeffSharp \N{GRINNING FACE}.\r\n\nDull.\r\n".encode()
+    latin = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    program = [sys.executable, "onnx_model.py"]
+    done = subprocess.run(program, cwd=tmp_path / "out", input=texts, env=latin, capture_output=True, check=True)
+    read = [json.loads(line)["text"] for line in done.stdout.decode().splitlines()]
+    assert read == ["Sharp \N{GRINNING FACE}.", "", "Dull."]
     scored_as_its_own(tmp_path, found, command)
+    if "spans" in found[0]:
+        (tmp_path / "tokens.txt").write_text("The O\nscreen/lid B-aspect\n")
+        told = "text with words of its own, which an exported model cuts by its own rules (1 time)"
+        assert told in command("score", "model=out", "input=tokens.txt", "format=conll")[0]
+    assert "is an exported model" in command("predict", "model=out", "text=x", "precision=bf16-mixed", code=2)[1]
     verb = "import sys; sys.argv[1:] = ['predict', 'model=out', 'text=Sharp.']"
     ran(f"{verb}; from domadapt.cli.main import main; main(); assert 'torch' not in sys.modules", cwd=tmp_path)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # not installed
