@@ -299,7 +299,7 @@ class Returning(Method):
         return {"augment": None, "fewer": records[1:], "texts": [r.text for r in records]}.get(self.hook, records)
 
     def collate(self, examples: Any) -> Any:
-        return [] if self.hook == "collate" else {}
+        return {"collate": [], "collated": {"hints": [1]}}.get(self.hook, {})
 
     def transform(self, output: Output, batch: Batch) -> Any:
         return None if self.hook == "transform" else output
@@ -316,6 +316,7 @@ class Returning(Method):
         ("fewer", r"mine.augment\(\) returned 21 items, the first Record.*; expected 22 source records"),
         ("texts", r"mine.augment\(\) returned 22 items, the first '.*'; expected 22 source records"),
         ("collate", r"mine.collate\(\) returned \[\]; expected a dict of tensors by key"),
+        ("collated", r"mine.collate\(\): hints=\[1\]; expected a tensor"),
         ("transform", r"mine.transform\(\) returned None; expected an Output"),
         ("losses", r"mine.losses\(\): odd=0.5; expected a tensor that is one number"),
     ],

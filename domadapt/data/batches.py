@@ -172,6 +172,10 @@ class Collator:
         if all(e.parse is not None for e in examples):
             arrays |= self._syntax(examples, starts, width)
         extra = {f"{owner}/{name}": x for owner, make in self.extras.items() for name, x in make(examples).items()}
+        for name, value in extra.items():
+            if not isinstance(value, Tensor):
+                owner, _, tensor = name.partition("/")
+                raise ValueError(f"{owner}.collate(): {tensor}={value!r:.60}; expected a tensor")
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
         return Batch(**tensors, extra=extra)
 

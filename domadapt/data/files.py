@@ -270,6 +270,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             raise ValueError(f"two columns are called {twice[0]!r}: rename one of the two")  # only the last is kept
         data = data.to_dict("records")
     elif isinstance(data, Mapping):
+        if splits := [str(name) for name, part in data.items() if hasattr(part, "column_names")]:  # of load_dataset
+            raise ValueError(f"data of the splits {', '.join(splits)}: give one of them, such as data[{splits[0]!r}]")
         columns = {str(name): list(values) for name, values in data.items()}
         sizes = {name: len(values) for name, values in columns.items()}
         if len({*sizes.values()}) > 1:
@@ -348,7 +350,7 @@ def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
     {'text': 'Sharp.', 'label': 'positive', 'id': 'a:1'}
     """
     result = dict(fields)
-    result["id"] = generated_id if result.get("id") in (None, "") else _name(result["id"])
+    result["id"] = generated_id if (name := _name(result.get("id"))) in (None, "") else name
     tokens = result.get("tokens")
     if "text" in result and isinstance(tokens, list) and tokens and all(isinstance(item, dict) for item in tokens):
         del result["tokens"]  # spaCy's and Prodigy's places of tokens

@@ -344,16 +344,22 @@ def _name(column: str) -> str:
 
 def _rows(file: OpenedFile, header_line: str, marked: bool) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is shorter than some documents
-    lines = (f"{content}\n" for content in file.as_stored.removesuffix("\n").split("\n"))
+    lines = file.as_stored.removesuffix("\n").split("\n")
     delimiter, line = _delimiter(file.text[:HEAD]), 1 + marked
     try:
         names = next(csv.reader([header_line], delimiter=delimiter), [])
         spaced = {name[:1] for name in names[1:]} == {" "}  # "text", "label": spaces are the table's, quotes follow
-        rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
+        with_ends = (f"{content}\n" for content in lines)
+        rows = csv.reader(with_ends, delimiter=delimiter, strict=True, skipinitialspace=spaced)
         for _ in range(1 + marked):
             next(rows)
         line = rows.line_num + 1
         for row in rows:
+            each = [content.count("\t") for content in lines[line - 1 : rows.line_num]]
+            if delimiter == "\t" and len(each) > 1 and {*each} == {len(names) - 1}:  # tabs are rare in texts
+                expected = f"one row, where each of its {len(each)} lines looks like a row"
+                fix = "a quote opens its cell: put quotes around the cell, and double those inside it"
+                raise file.error(line, "row", lines[line - 1], expected, fix)
             yield line, row
             line = rows.line_num + 1
     except csv.Error as error:

@@ -319,7 +319,8 @@ def check_encodable(value: str, name: str, where: Location) -> None:
 def _list(obj: Mapping[str, object], name: str, where: Location) -> list[Any]:
     value = obj[name]
     if not isinstance(value, list):
-        raise DataError(where, name, value, "a list of strings", f'write "{name}": ["...", "..."]')
+        of, item = ("objects", '{"start": 4, "end": 7, "type": "..."}') if name == "spans" else ("strings", '"..."')
+        raise DataError(where, name, value, f"a list of {of}", f'write "{name}": [{item}]')
     return value
 
 

@@ -203,10 +203,12 @@ def plus(one: Mean, other: Mean, factor: float) -> Mean:
 
 
 def score_interval(mean: Mean) -> Interval:
-    """The 95 % interval of a score, which lies between 0 and 1."""
+    """The 95 % interval of a score, which lies between 0 and 1; without ends at 0 and 1, which draws only repeat."""
     found = interval(mean)
     if found.low is None or found.high is None:
         return found
+    if found.low == found.high in (0.0, 1.0):
+        return Interval(found.mean, None, None, "", f"a score of {100 * found.mean:.0f} is so however items are drawn")
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 

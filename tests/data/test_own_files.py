@@ -22,7 +22,7 @@ from domadapt.cli.main import pipe_to_file
 from domadapt.config.compose import compose
 from domadapt.data.corpora import my_files
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.files import save_data
+from domadapt.data.files import as_lines, rows, save_data
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.data.texts import detokenised
@@ -159,6 +159,16 @@ def test_a_pattern_is_one_domain_and_its_files_count_in_the_key(tmp_path: Path) 
     assert cell_key(cfg) != before
     with pytest.raises(ValueError, match=r"data.source.path=.*none\*.csv: no such file"):
         my_files({"path": f"{tmp_path}/none*.csv"}, target, 0.25)
+
+
+def test_a_dataset_s_split_is_asked_for_and_its_classes_may_be_unknown(tmp_path: Path) -> None:
+    kind = SimpleNamespace(names=["bad", "good"])
+    dataset = SimpleNamespace(column_names=["text"], features={"label": kind})
+    with pytest.raises(ValueError, match=r"data of the splits train, test: give one of them, such as data\['train'\]"):
+        [*rows({"train": dataset, "test": dataset})]
+    lines = as_lines([{"text": "a", "label": -1, "n": -1}, {"text": "b", "label": 1}], {"label": kind.names})
+    (tmp_path / "a.jsonl").write_bytes(lines.replace(b'"n": -1', b'"id": NaN'))  # no id, as parquet has it
+    assert [record.label for record in read(tmp_path / "a.jsonl", domain="laptop").records] == [None, "good"]
 
 
 def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> None:

@@ -344,6 +344,8 @@ a.csv 'text,start,end,type\nA lens.,2,6,a\nA lens.,x,1,b\n' -> 3: start is 'x'; 
 a.csv 'text,start,end,type,span\nok,,,,\nA lens.,2,6,a,strap\n' -> 3: spans[0] is {'end': 6, 'start': 2, 'text': 'strap
 a.csv '\rid,text,label\na,sharp,good\n' -> 1: row (new-line character seen in unquoted field - do you need
 a.tsv 'text\tlabel\n"Go" home\tx\n' -> 2: row ('TAB' expected after '"') is '"Go" home\tx'; expected well-formed CSV;
+a.tsv 'text\tlabel\n"It whines\tneg\nOK\tpos\nGood"\tpos\n'
+  -> 2: row is '"It whines\tneg'; expected one row, where each of its 3 lines looks like a row; a quote opens its cell
 a.xml '<sentences>\n<sentence>\n<text>a & b</text>'
   -> 3: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
 a.xml '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY b "c">]>\n<sentences/>'

@@ -145,6 +145,7 @@ REFUSED = {
     "text and tokens": ({**TOKENISED, "text": "x"}, "text is 'x'; expected text or tokens, not both"),
     "tags beside text": ({**GOOD, "tags": ["O"]}, "tags is ['O']; expected spans beside a text"),
     "spans beside tokens": ({**TOKENISED, "spans": []}, "spans is []; expected tags beside tokens"),
+    "spans no list": ({**GOOD, "spans": "none"}, "spans is 'none'; expected a list of objects"),
     "tokens no list": ({**TOKENISED, "tokens": "a b"}, "tokens is 'a b'; expected a list of strings"),
     "blank token": ({**TOKENISED, "tokens": ["a", " "]}, "tokens[1] is ' '; expected a word"),
     "token no string": ({**TOKENISED, "tokens": ["a", 3]}, "tokens[1] is 3; expected a word"),

@@ -22,6 +22,7 @@ from domadapt.statistics.resampling import (
     mean_of,
     mean_over_pairs,
     resampled_scores,
+    score_interval,
     sign_flip,
 )
 from domadapt.tasks.task import class_scores
@@ -348,3 +349,10 @@ def test_damaged_predictions_are_refused_by_line(tmp_path: Path, line: str, erro
     with pytest.raises(ValueError, match=r"predictions.jsonl:2") as caught:
         read_items(typed(made))
     assert error in str(caught.value)
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_a_score_that_every_draw_repeats_has_no_interval(right: float) -> None:
+    items = ItemCounts("", np.full((20, 1, 3), [right, 1 - right, 1 - right]), "macro")
+    found = score_interval(mean_of([items.score], resampled_scores([items])))
+    assert (found.mean, found.low, found.high) == (right, None, None) and "however items are drawn" in found.reason
