@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import product
+from math import prod
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
@@ -176,8 +177,9 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
     count = Counter(cell.state() for cell in todo)
     sizes = [len({axis(cell) for cell in todo}) for axis in map(attrgetter, ("pair", "method", "seed"))]
     at_a_time = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    axes = " × ".join(map(counted, sizes, ("pair", "method", "seed")))
-    lines = [f"{counted(len(todo), 'cell')}: {axes}; launcher {launcher}, {at_a_time}"]
+    axes = ": " + " × ".join(map(counted, sizes, ("pair", "method", "seed")))
+    axes = axes if prod(sizes) == len(todo) else ""  # pairs may have one name, a grid may have gaps
+    lines = [f"{counted(len(todo), 'cell')}{axes}; launcher {launcher}, {at_a_time}"]
     words = {
         FINISHED: "finished: not run again (to force one, move its folder)",
         STARTED: "started or failed: go on from their last checkpoint, if there is one",

@@ -541,6 +541,7 @@ def test_a_plan_divides_by_no_guess(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr("domadapt.benchmarking.loop.estimate", lambda todo: [150.0] * 4)
     todo = [PlannedCell("source_only", 1, (), to_builtin(compose("train", [f"paths.runs={tmp_path}"])))] * 4
     said = plan(todo, None, "ray")
+    assert said.startswith("4 cells; launcher")  # not 1 pair × 1 method × 1 seed: they differ otherwise
     assert "launcher ray, as many at once as there is room for" in said
     assert "about 10 min for 4 of them, one after the other" in said
     assert plan(todo, 2, "joblib").endswith("about 5 min for 4 of them")
