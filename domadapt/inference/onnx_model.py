@@ -24,6 +24,8 @@ class OnnxModel:
     It has ``model.onnx``, ``tokenizer.json`` and ``config.json``. ``threads`` of the processor; 0 for all its cores.
     """
 
+    one_by_one = False
+
     def __init__(self, folder: str | Path | None = None, threads: int = 0) -> None:
         home = Path(folder) if folder else Path(__file__).parent
         config = json.loads((home / "config.json").read_text(encoding="utf-8"))
@@ -31,7 +33,7 @@ class OnnxModel:
         self.kind: str = config["kind"]
         self.pad: int = config["pad_token_id"]
         self.pairs: bool = config.get("pairs", False)
-        self.one_by_one: bool = config.get("one_by_one", False)
+        self.one_by_one = config.get("one_by_one", False)
         self.temperature: float = config.get("temperature", 1.0)  # of confidences
         count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
