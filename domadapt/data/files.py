@@ -221,7 +221,7 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
                 except UnicodeDecodeError:
                     where, fix = Location(path or "table", number), "write the column as strings"
                     raise DataError(where, name, bytes(value), "text in UTF-8", fix) from None
-            elif isinstance(value, int) and -1 <= value < len(known := names.get(name, [])) and known:
+            elif isinstance(value, int) and (known := names.get(name)) and -1 <= value < len(known):
                 fields[name] = None if value == -1 else known[value]  # -1: nobody has labelled it
         # Numbers and lists of numpy as Python's; anything else, such as a date, as text.
         line = json.dumps(fields, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))

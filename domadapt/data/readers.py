@@ -355,9 +355,9 @@ def _rows(file: OpenedFile, header_line: str, marked: bool) -> Iterator[tuple[in
             next(rows)
         line = rows.line_num + 1
         for row in rows:
-            each = [content.count("\t") for content in lines[line - 1 : rows.line_num]]
-            if delimiter == "\t" and len(each) > 1 and {*each} == {len(names) - 1}:  # tabs are rare in texts
-                expected = f"one row, where each of its {len(each)} lines looks like a row"
+            of_row = lines[line - 1 : rows.line_num] if delimiter == "\t" else []  # tabs are rare in texts
+            if len(of_row) > 1 and all(content.count("\t") == len(names) - 1 for content in of_row):
+                expected = f"one row, where each of its {len(of_row)} lines looks like a row"
                 fix = "a quote opens its cell: put quotes around the cell, and double those inside it"
                 raise file.error(line, "row", lines[line - 1], expected, fix)
             yield line, row

@@ -56,17 +56,15 @@ class Exported:
     lowercase = False  # of a folder of ours: whether it reads all text so
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.truncated, home = folder, 0, folder / "config.json"
+        self.folder, self.truncated, path = folder, 0, folder / "config.json"
         self.warnings = Counter[str]()
         self.onnx = (folder / "model.onnx").is_file()
         try:
-            config = _read(path := home)
+            config = _read(path)
+            self.labels, self.task = labels_in(config), task_of(config)
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
             most = config.get("max_position_embeddings") or math.inf  # tokenizers that know none say 1e30
             self.longest = int(min(limits["max_length" if self.onnx else "model_max_length"], most))
-            path = home
-            self.labels = labels_in(config)
-            self.task = task_of(config)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"
             raise ValueError(f"{path}: {what}; export it again") from error

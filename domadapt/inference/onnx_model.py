@@ -24,7 +24,7 @@ class OnnxModel:
     It has ``model.onnx``, ``tokenizer.json`` and ``config.json``. ``threads`` of the processor; 0 for all its cores.
     """
 
-    one_by_one = False
+    one_by_one = False  # True with 8 bits
 
     def __init__(self, folder: str | Path | None = None, threads: int = 0) -> None:
         home = Path(folder) if folder else Path(__file__).parent
