@@ -368,11 +368,13 @@ def correction(family: Sequence[Significance]) -> Callable[[Significance], Signi
     """What gives each test of one family, all with the same unit, its ``p_holm``; those without a p-value stay."""
     tested = [test.p for test in family if test.p is not None]
     after = dict(zip(tested, holm(tested), strict=True))
+    counts = [test.count for test in family if test.p is not None]
+    least = dict(zip(counts, holm([smallest_p(count) for count in counts]), strict=True))
 
     def corrected(test: Significance) -> Significance:
         if test.p is None:
             return test
-        smallest = smallest_p(test.count) * len(tested)
+        smallest = least[test.count]  # where all p-values are as small as they can be
         few = f"too few {test.unit} ({test.count}) to reach p below {smallest:.2g} after Holm over {len(tested)}"
         return replace(test, p_holm=after[test.p], reason=few if smallest > ALPHA else "")
 

@@ -243,6 +243,9 @@ def test_only_what_was_tested_is_counted_and_a_table_too_large_for_its_seeds_say
     assert twice.p_holm == 1 / 16
     assert twice.reason == "too few seeds (6) to reach p below 0.062 after Holm over 2"
     assert resampling.correction([test])(test).reason == ""
+    # Of more seeds, the other may come first, and Holm leaves this one as it is.
+    beside = resampling.correction([Significance(0.0002, None, "seeds", 20), test])(test)
+    assert (beside.p_holm, beside.reason) == (1 / 32, "")
 
 
 def test_the_authors_example_and_too_few_seeds() -> None:
