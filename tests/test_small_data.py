@@ -378,6 +378,10 @@ def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_te
     rare = [replace(record, label="bad") if i < 5 else record for i, record in enumerate(gold)]
     *_, bad, _ = _table(task, rare, [Prediction(record.label, 0.9) for record in rare])
     assert "(47.8 to 100.0)" in bad
+    # A label that the first model does not know is as wrong as any other.
+    strange = [Prediction("so-so" if p.label == "bad" else p.label, 0.9) for p in found]
+    [_, _, baseline, gain, *_] = _table(task, gold, found, strange)
+    assert (baseline.split(), gain.split()[3]) == (["baseline", "80.0"], "+0.0")
 
 
 def test_a_model_knows_the_files_whose_labels_it_has_learnt_from(tmp_path: Path) -> None:

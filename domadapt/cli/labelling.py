@@ -127,7 +127,9 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
     scores = task.score(records, predictions)
     kinds = sorted({str(r.label) for r in records}) if task.kind == "sequence" else list(getattr(task, "types", ()))
     average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "macro"))
-    every = list(task.names) if task.headline == "accuracy" else kinds  # what is wrongly predicted counts, too
+    every = kinds
+    if task.headline == "accuracy":  # what is wrongly predicted counts, too, the baseline's own labels among it
+        every = sorted({*task.names, *(str(p.label) for p in baseline or ())})
 
     def counts(predicted: Sequence["Prediction"], kinds: list[str], average: str) -> Any:
         rows = zip(records, gold, predicted, strict=True)
