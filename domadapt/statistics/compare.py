@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import brentq
 
-from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference, settings
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics import resampling
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
@@ -103,6 +103,15 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     headlines = sorted({pair.headline for pair in pairs})
     if len(headlines) > 1:
         messages.append(f"pairs are scored by {', '.join(headlines)}: means over pairs mix these")
+    mixed: dict[str, list[str]] = {}
+    for name in dict.fromkeys(method.name for pair in pairs for method in pair.methods):
+        chosen = [settings(method.config) for pair in pairs for method in pair.methods if method.name == name]
+        every = sorted({setting for one in chosen for setting in one})
+        if differing := [setting for setting in every if len({one.get(setting) for one in chosen}) > 1]:
+            mixed.setdefault(", ".join(differing), []).append(name)
+    for differ, names in mixed.items():
+        what = f"not run with the same settings on all pairs ({differ}): means over pairs mix these"
+        messages.append(f"{', '.join(names)}: {what}")
     sides = [_sides(one, baseline) for one in known]
     places = [(i, method) for i, one in enumerate(known) for method in one.pair.methods]
     cells = [_cell([(known[i], method, sides[i][method.name])], over_pairs=False) for i, method in places]

@@ -67,6 +67,17 @@ def test_who_has_nobody_to_be_compared_with_says_why_and_a_baseline_can_be_named
     assert compare(benchmark(tmp_path, {}), "typo").cell(PAIR, "source_only").baseline.reason.endswith("run of typo")
 
 
+def test_a_mean_over_pairs_that_mixes_settings_is_told(tmp_path: Path) -> None:
+    def told(epochs: int) -> tuple[str, ...]:
+        cells = [("lisa", "a", 2), ("lisa", "b", epochs), ("gnn", "a", 2), ("gnn", "b", 2)]
+        made = [run(tmp_path, None, {"span_f1": 0.5}, m, 1, t, {"trainer": {"epochs": e}}) for m, t, e in cells]
+        return compare(grouped(made), predictions=False).messages
+
+    mixes = "not run with the same settings on all pairs (trainer.epochs): means over pairs mix these"
+    assert told(9) == (f"lisa: {mixes}",)
+    assert told(2) == ()
+
+
 def test_a_pair_without_target_labels_counts_in_no_mean(tmp_path: Path) -> None:
     rows = span_rows(np.arange(60) % 2 > 0)
     made = [(method, seed) for method in ("source_only", "lisa") for seed in (1, 2, 3)]
