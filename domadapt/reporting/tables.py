@@ -211,16 +211,25 @@ def regret(pairs: Sequence[Pair]) -> Section:
         none = "No run recorded what other validators would have chosen; trainer.regret=true does, and a benchmark."
         return Section("Selection regret", (Prose(none),))
 
-    def cell(method: str, name: str) -> str:
+    def of_some(text: str, known: int, method: str) -> str | TableCell:
+        every = len(runs[method])
+        return text if known in (0, every) else TableCell(text, f"of {known} of {every} runs, not to be compared")
+
+    def cell(method: str, name: str) -> str | TableCell:
         if not (choices := chosen.get((method, name))):
             return ""
-        used = name in {run.selection.validator for run in runs[method]}
-        return f"{percent(fmean(s for s, _ in choices))} ({fmean(e for _, e in choices):.1f}){'*' if used else ''}"
+        used = "*" if name in {run.selection.validator for run in runs[method]} else ""
+        means = fmean(s for s, _ in choices), fmean(e for _, e in choices)
+        return of_some(f"{percent(means[0])} ({means[1]:.1f}){used}", len(choices), method)
+
+    def gap(method: str) -> str | TableCell:
+        gaps = [run.selection.gap for run in runs[method] if run.selection.gap is not None]
+        return of_some(percent(mean(gaps)), len(gaps), method)
 
     columns: list[Column] = [
         ("method", str),
         *columns_for({name: f"{name} (a bound)" if name == ORACLE else name for name in names}, cell),
-        ("regret", lambda method: percent(mean(run.selection.gap for run in runs[method]))),
+        ("regret", gap),
     ]
     note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"
     table = make_table("Target test by validator, percent, mean over runs", runs, columns, [note])

@@ -187,6 +187,13 @@ def test_regret_by_hand() -> None:
     _, table = tables.regret(grouped([*runs, make_metrics("source_only", 1, 0.5)])).blocks
     assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
     assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
+    alone = {"validator": "entropy", "epoch": 2, "choices": {"entropy": choice(2, 0.8)}}  # without trainer.regret
+    _, table = tables.regret(grouped([*runs, make_metrics("lisa", 3, 0.8, selection=alone)])).blocks
+    ((_, own, *others),) = table.rows
+    assert own == "60.0 (1.7)*"
+    assert [(one.text, one.note) for one in others] == [
+        (text, "of 2 of 3 runs, not to be compared") for text in ("25.0 (1.0)", "62.5 (3.0)", "12.5")
+    ]
     (block,) = tables.regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
     assert isinstance(block, Prose) and "No run recorded" in block.text
 
