@@ -240,5 +240,5 @@ def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:
         len(record.text[first.end : second.start].split())
         for record in records
         for first, second in pairwise(sorted(record.spans or (), key=lambda span: (span.start, span.end)))
-        if (first.type == second.type) == one_type
+        if (first.type == second.type) == one_type and first.end <= second.start  # of two that overlap, none
     )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
-from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
+from domadapt.auditing.copies import annotation, conflicts, duplicates, gaps, near_duplicates, spelling
 from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, worst_first
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation
@@ -383,6 +383,10 @@ def test_examples_show_what_was_found() -> None:
 
 def test_what_is_no_trap_is_not_told() -> None:
     assert [*near_duplicates(planted())] == []
+    over = [
+        replace(r, spans=(*r.spans, Span(r.spans[0].start, r.spans[0].end, "ASP+"))) for r in source_texts(0, 9)(())
+    ]
+    assert (gaps(over)[0], gaps(over, one_type=False)[0]) == (0, 0), "spans that overlap do not touch"
     kept = planted(**source(neighbours(touching=True)))
     assert not [f for f in annotation(kept) if "touches" in f.text]
     assert not [f for f in preparation(planted(**LOWER)) if "tokenised" in f.text]
