@@ -150,7 +150,8 @@ def _label_shift(name: str, first: Counter[str], other: str, second: Counter[str
     verb, grade = ("shift", "warning") if moved else ("hardly shift", "note")
     text = f"Labels {verb} from {name} to {other}: {changes} (Cramér's V {effect:.2f}, p {_p(p)})."
     text += " Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""
-    numbers = {f"{shortened(n, 30)} {side}": share for n in most for side, share in zip(SIDES, shares[n], strict=True)}
+    sides = SIDES if always else [part.removeprefix("the ") for part in (name, other)]  # of one domain
+    numbers = {f"{shortened(n, 30)} {side}": share for n in most for side, share in zip(sides, shares[n], strict=True)}
     yield Finding("label shift", grade, effect, text, {"cramers_v": effect, "p": p} | numbers)
 
 
