@@ -89,7 +89,8 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     best = best_overall(measured) or best_overall(pairs)
     if best and (scores := _scores(best)):
         over = f" (means of {counted(len(best), 'pair')})" if len(best) > 1 else ""
-        bases = [(method, reference(pair, method, "source_only")) for pair, method in best]
+        roles = ["in_domain" if name == "ceiling" else "source_only" for name, _ in scores if name != best[0][1].name]
+        bases = [(method, reference(pair, method, role)) for pair, method in best for role in roles]
         over += ", not of the same seeds" if any(base and base.seeds != method.seeds for method, base in bases) else ""
         items.append(("Target score, %", " → ".join(f"{name} {100 * mean:.1f}" for name, mean in scores) + over))
     overall = next((cell for cell in statistics.overall if best and cell.method == best[0][1].name), None)

@@ -423,6 +423,14 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
         assert (facts["Gap closed"], facts["Model"]) == ("25 %", "not kept beside these runs")
 
 
+@pytest.mark.parametrize("missing", ["source_only", "in_domain"])
+def test_the_card_says_that_scores_are_not_of_the_same_seeds(missing: str) -> None:
+    levels = {"source_only": (0.4, 0.4), "lisa": (0.5, 0.5), "in_domain": (0.8, 0.8)}
+    pairs = grouped(met(levels | {missing: 0.6}))
+    (told,) = [text for name, text, _ in verdict_card(pairs, compare(pairs)).items if name == "Target score, %"]
+    assert told.endswith(", not of the same seeds")
+
+
 def test_a_network_from_scratch_is_not_called_by_its_tokenizer_and_a_gap_of_no_method_is_no_table() -> None:
     config = {"backbone": {"_target_": "domadapt.models.bilstm.BiLSTM", "name": "minilm"}, "trainer": {"epochs": 2}}
     pairs = grouped(met({"rnn_from_scratch": 0.1, "in_domain": 0.8}, config=config))
