@@ -123,9 +123,12 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     if cell is None:
         return "No adapted method was run, so nothing is compared."
     difference, name = cell.baseline, cell.method
-    adapted = Counter(method.name for pair in pairs for method in pair.methods if method.role == "adapted")
+    every = [method for pair in pairs for method in pair.methods if method.role == "adapted"]
+    blind = [method for method in every if not (method.oracle or method.config.get("target_labels"))]
+    adapted = Counter(method.name for method in blind or every)
     if len(adapted) > 1:  # source_only is often better on source dev
         most = " that were run on most pairs" if len({*adapted.values()}) > 1 else ""
+        most += " without target labels" if 0 < len(blind) < len(every) else ""
         name += f", best of the adapted{most} on source dev,"
     if difference.interval is None:
         return f"{name} can't be compared: {difference.reason}."

@@ -400,6 +400,12 @@ def test_what_target_labels_have_chosen_is_neither_the_best_nor_what_others_stan
     (pair,) = grouped([*runs, make_metrics("gnn", 1, 0.5)])
     best = best_adapted(pair)
     assert best is not None and best.name == "gnn" and reference(pair, best, "source_only") is None
+    plain = [make_metrics(name, 1, 0.5) for name in ("source_only", "gnn")]
+    config = {"target_labels": 8, "data": {"source": "camera"}}
+    given = make_metrics("lisa+8_labels", 1, 0.6, config=config, **high)  # better on source dev
+    assert said([*plain, given]).startswith("gnn is 0.0 points")
+    worse = make_metrics("paths", 1, 0.4, source_dev={"span_f1": 0.1})
+    assert said([*plain, given, worse]).startswith("gnn, best of the adapted without target labels on source dev, is")
 
 
 @pytest.mark.parametrize(
