@@ -91,8 +91,15 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
         return None
     gaps = {s.score: s.gap for line in reversed(lines) for s in line.shares if s.gap}
 
+    def most(line: Cell) -> int:
+        return max(share.pairs for share in line.shares)
+
     def cell(line: Cell, name: str) -> str | TableCell:
-        return next((share_cell(share) for share in line.shares if share.score == name), "")
+        if (share := next((one for one in line.shares if one.score == name), None)) is None:
+            return ""
+        told = share_cell(share)
+        fewer = f" (of {counted(share.pairs, 'pair')})" if share.value and share.pairs < most(line) else ""
+        return told._replace(text=told.text + fewer)
 
     return make_table(
         "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals",
@@ -100,7 +107,7 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
         [
             ("method", lambda line: line.method),
             *columns_for({share.score: score_name(share.score) for line in lines for share in line.shares}, cell),
-            ("pairs", lambda line: str(max(share.pairs for share in line.shares))),
+            ("pairs", lambda line: str(most(line))),
         ],
         [f"{score_name(name)}: {gap_words(gap)}" for name, gap in gaps.items()],
     )

@@ -232,6 +232,20 @@ def test_cost_by_hand() -> None:
     assert table.rows == [["source_only", "3.0", "1.00", "7", "0.0", "2"], ["lisa", "8.0", "2.50", "7", "+12.5", "2"]]
 
 
+def test_a_share_of_fewer_pairs_says_so() -> None:
+    """Of two pairs one has aspects alone."""
+    kinds = {"a": ("span_f1", "aspect_f1", "opinion_f1"), "b": ("span_f1", "aspect_f1")}
+    levels = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
+    pairs = grouped(
+        make_metrics(m, 1, None, target=t, target_test=dict.fromkeys(names, level))
+        for t, names in kinds.items()
+        for m, level in levels.items()
+    )
+    table = tables.shares_table(compare(pairs).overall)
+    assert table is not None and table.header == ["method", "span F1", "aspect F1", "opinion F1", "pairs"]
+    assert rows_and_notes(table)[0] == [["lisa", "25 % [1]", "25 % [1]", "25 % (of 1 pair) [1]", "2"]]
+
+
 def test_heatmap_by_hand() -> None:
     scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
     pairs = grouped([*met(scores), make_metrics("lisa", 1, 0.5, target="phone")])
