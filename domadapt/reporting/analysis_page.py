@@ -188,7 +188,7 @@ def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
         f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), "
         f"{sum(e.low > 0 for e in heads.values())} "
         f"of {counted(len(heads), 'head')} did harm and {sum(e.high < 0 for e in heads.values())} helped by more than "
-        f"chance (which alone would give up to {len(heads) * OUTSIDE / 2:.0f} of each): without {worst} the score "
+        f"chance (which alone would give about {len(heads) * OUTSIDE / 2:.1f} of each): without {worst} the score "
         f"changes by {points(heads[worst].change)} points, without {dear} by {points(heads[dear].change)}."
     )
 
