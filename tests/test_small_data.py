@@ -27,10 +27,10 @@ from domadapt.data.records import DataError, Record, Span
 from domadapt.inference.model import _files
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
-from domadapt.reporting.target_card import as_lines, as_markdown
+from domadapt.reporting.target_card import as_lines, as_markdown, expectation
 from domadapt.runs.key import hash_of
-from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, TargetCard, read_card
+from domadapt.runs.metrics import Expected, Metrics
+from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, TargetCard, read_card, write_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task, span_row
@@ -45,7 +45,17 @@ from domadapt.training.card import (
 )
 from domadapt.training.options import MIN_STEPS, read_options
 from domadapt.utils.files import write_checksums
-from tests.support import Command, read_csv, read_jsonl, records, write_csv, write_jsonl, write_texts
+from tests.support import (
+    Command,
+    grouped,
+    make_metrics,
+    read_csv,
+    read_jsonl,
+    records,
+    write_csv,
+    write_jsonl,
+    write_texts,
+)
 
 Run = tuple[Path, dict[str, Any]]
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_length=32")
@@ -283,6 +293,32 @@ def test_a_card_keeps_strangers_text_harmless_and_short(tmp_path: Path, monkeypa
     assert "compare" not in found + as_markdown(card), "somebody has deleted the source-only model"
     (tmp_path / "source_only" / "model").mkdir(parents=True)
     assert f"compare {tmp_path}/source_only {tmp_path}" in as_lines(replace(card, folder=str(tmp_path)))
+
+
+def test_what_is_expected_is_compared_with_source_only_on_the_same_target(tmp_path: Path) -> None:
+    """Its own source-only run was not kept; that of another target tells nothing of this one."""
+    counts = {"dev_texts": 99, "source_texts": 99, "steps": 3, "epochs": 1, "texts": 9, "empty": 0}
+    runs = []
+    for method, target, score in (("lisa", "b", 0.7), ("source_only", "c", 0.2), ("source_only", "b", 0.5)):
+        folder = tmp_path / method / target
+        (folder / "model").mkdir(parents=True)
+        about = {"source": "a", "target": target, "task": "extraction", "backbone": "x", "headline": "span_f1"}
+        told = {"expected": Expected(score, score - 0.05, score + 0.05), "kinds": (), "samples": ()}
+        card = TargetCard(key="k", method=method, seed=1, source_dev=0.5, **about, **counts, **told)  # type: ignore[arg-type]
+        write_card(card, folder)
+        runs.append(make_metrics(method, 1, None, key="k", source="a", target=target, folder=str(folder)))
+
+    def before(*runs: Any) -> str:
+        facts = expectation(grouped(runs))
+        assert facts is not None
+        return " ".join(fact.text for fact in facts.items if fact.name == "Before adapting")
+
+    assert before(*runs[:2]) == ""
+    assert before(*runs) == "50 (45 to 55). The ranges do not overlap."
+    assert before(*runs[1:]) == ""  # nothing is adapted
+    (tmp_path / "lisa" / "b" / "model").rmdir()
+    facts = expectation(grouped(runs))
+    assert facts is not None and any("is gone" in fact.text for fact in facts.items)
 
 
 def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

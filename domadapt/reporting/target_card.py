@@ -224,7 +224,8 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     if not cards:
         return None
     card, expected = next((item for item in cards if item[0].method != SOURCE_ONLY), cards[0])
-    before = _before(card) or next((c for c, _ in cards if c.method == SOURCE_ONLY and c is not card), None)
+    unadapted = [c for c, _ in cards if c.method == SOURCE_ONLY != card.method]
+    before = _before(card) or next((c for c in unadapted if (c.source, c.target) == (card.source, card.target)), None)
     places = dict(_places(card))
     score, first = places.get("a score", ""), (card.warnings or [CardWarning("no warnings", "")])[0]
     items = list[Fact]()
@@ -235,7 +236,7 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
         Fact("For a score", "" if score else "give labelled texts: target.test_path=FILE", score),
         Fact("Such estimates", f"{error}{USE_OF_EXPECTED}"),
         Fact("On held-out texts of the source", f"{100 * card.source_dev:.1f} on {counted(card.dev_texts, 'text')}"),
-        Fact("The model, and how to use it", "", places["use it"]),
+        Fact("The model, and how to use it", places.get("the model", ""), places.get("use it", "")),
         Fact("Before you believe it", _sentence(first.text), _command(card, first.command)),
     ]
     others = sum(c.method != SOURCE_ONLY for c, _ in cards) - 1
