@@ -122,6 +122,15 @@ def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
         my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
 
 
+def test_a_setting_that_a_yaml_misspells_is_told(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    source, target = {"path": path["bars.jsonl"]}, {"name": "spas", "path": path["spas.jsonl"]}
+    with pytest.raises(ValueError, match=r"data\.target\.test_paths: there is no such setting; expected some of"):
+        my_files(source, {**target, "test_paths": path["hotels.jsonl"]}, 0.25)
+    with pytest.raises(ValueError, match=r"data\.source\.train_path: there is no such setting"):  # the target's
+        my_files({**source, "train_path": path["hotels.jsonl"]}, target, 0.25)
+
+
 def test_the_example_in_the_yaml_trains(tmp_path: Path, command: support.Command) -> None:
     for name in ("hotels", "bars", "test"):
         support.write_csv(tmp_path / f"{name}.csv", records(name, 12, len(name)))
