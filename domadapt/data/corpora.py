@@ -338,10 +338,17 @@ def my_files(
         fix += ", or as rows of a table with columns start, end and type"
         missing = Unquoted(f"missing in every record{labels_as_none(warnings)}")
         raise DataError(Location(_paths(source, "path")[0]), "label", missing, "a label, or spans, of each", fix)
+    if not dev:
+        train, dev = held_out(train)
+        labelled = [record.label is not None or record.spans is not None for record in (*dev, *train)]
+        if not any(labelled[: len(dev)]):
+            none = f"{sum(labelled)} of {len(labelled)} texts of {name} are labelled, and none of {len(dev)} that are"
+            raise ValueError(f"{none} held out as dev; drop those without labels, or give data.source.dev_path")
     return Domains(
         name,
         domain,
-        *((train, dev) if dev else held_out(train)),
+        train,
+        dev,
         part(source, "test_path"),
         TargetUnlabelled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path")) if target.get("test_path") else None,

@@ -122,6 +122,14 @@ def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
         my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
 
 
+def test_a_dev_without_any_label_is_told(tmp_path: Path) -> None:
+    rows = [{"text": f"Text {number} of {number}.", "label": "good" if number < 2 else None} for number in range(40)]
+    source = {"path": str(write_jsonl(tmp_path / "bars.jsonl", rows)), "name": "bars"}
+    told = "2 of 40 texts of bars are labelled, and none of 4 that are held out as dev; drop those without labels, or g"
+    with pytest.raises(ValueError, match=told):
+        my_files(source, {"name": "spas", "path": files(tmp_path)["spas.jsonl"]}, 0.1, "record")
+
+
 def test_a_setting_that_a_yaml_misspells_is_told(tmp_path: Path) -> None:
     path = files(tmp_path)
     source, target = {"path": path["bars.jsonl"]}, {"name": "spas", "path": path["spas.jsonl"]}
