@@ -339,6 +339,9 @@ def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
         patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
         with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):
             method.prepare()
+        patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset())
+        with pytest.raises(ValueError, match="terms_need_opinion: expected a span type whose words are mostly nouns"):
+            method.prepare()
 
 
 def test_terms_are_read_off_the_source_alone(monkeypatch: pytest.MonkeyPatch) -> None:
