@@ -55,6 +55,14 @@ def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
     assert read(path, domain="laptop", labelled=False).records[0].spans is None
 
 
+def test_two_lists_of_spans_are_refused_for_one_would_be_lost(tmp_path: Path) -> None:
+    row = {"text": TEXT, "spans": [{**AT, "type": "aspect"}], "ents": [[8, 14, "opinion"]]}
+    path = write_jsonl(tmp_path / "a.jsonl", [row])
+    with pytest.raises(DataError, match="a.jsonl:1: list of spans is 'spans and ents'; expected one of them; join the"):
+        read(path, domain="laptop")
+    assert read(path, domain="laptop", labelled=False).records[0].text == TEXT
+
+
 def test_rows_of_spans_are_one_record_a_text(tmp_path: Path) -> None:
     ends = ((4, 7, "aspect"), (8, 14, "opinion"), (None, None, None))
     texts = [TEXT, TEXT, "No term."]
