@@ -204,6 +204,7 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
         ("a `` large '' one ( 5 kg ) ?", 'a "large" one (5 kg)?'),
         ("-LRB- so -RRB- it 's ... fine", "(so) it's... fine"),
         ("It isn't tokenised, at all: 5 - 3 :)", "It isn't tokenised, at all: 5 - 3 :)"),
+        ("It costs 5 $  ␞ 's fine .", "It costs 5 $  ␞ 's fine."),  # a pair stays one
     ],
 )
 def test_tokenisation_is_undone(given: str, told: str) -> None:
