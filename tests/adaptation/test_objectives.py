@@ -28,6 +28,7 @@ from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import states_of
 from domadapt.syntax.parser import load_pipeline
+from domadapt.tasks.classification import Classification
 from domadapt.training.build import build, read_problem
 from tests import support
 from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, trained, write_jsonl
@@ -249,6 +250,14 @@ def test_files_are_averaged_as_a_loop_over_words_has_it(seed: int, files: int) -
                 c, said = float(sure[f, i]), said + 1
                 total = [t + c * (j == k) + (1 - c) * float(network[i, j]) for j, t in enumerate(total)]
         assert row == pytest.approx([t / said for t in total], abs=1e-5)
+
+
+def test_texts_of_a_file_that_nobody_has_labelled_are_left_out(tmp_path: Path) -> None:
+    """An empty list is what doccano writes for these."""
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": "A", "label": ["good"]}, {"text": "B", "label": []}])
+    known, told = read_labelled(str(path), "laptop", {"A", "B"}, Classification(["bad", "good"]))
+    assert [(record.text, record.label) for record in known] == [("A", "good")]
+    assert told["text without labels, left out"] == 1
 
 
 def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(
