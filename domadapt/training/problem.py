@@ -35,7 +35,7 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
     """Read the corpora of a composed ``train.yaml``, and tell the task of them."""
     values = to_builtin(cfg)
     domains: Domains = make(values["data"])
-    if domains.target in {domains.source, *domains.source.split("+")}:
+    if domains.target in {domains.source, *domains.source.split("+"), *(r.domain for r in domains.source_train)}:
         fix = "a source is another domain: leave it out, or name it anew; train_on=target trains on the target's labels"
         raise ValueError(f"data: the target, {domains.target!r}, is among the labelled sources; {fix}")
     if values["train_on"] == "target":

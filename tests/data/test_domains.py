@@ -122,6 +122,13 @@ def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
         my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
 
 
+def test_a_target_among_the_files_of_a_pattern_is_told(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    given = [f"source.path=[{tmp_path}/*s.jsonl]", f"target.path={path['spas.jsonl']}", "target.name=hotels"]
+    with pytest.raises(ValueError, match="the target, 'hotels', is among the labelled sources"):
+        read_problem(compose("train", given))
+
+
 def test_a_dev_without_any_label_is_told(tmp_path: Path) -> None:
     rows = [{"text": f"Text {number} of {number}.", "label": "good" if number < 2 else None} for number in range(40)]
     source = {"path": str(write_jsonl(tmp_path / "bars.jsonl", rows)), "name": "bars"}
