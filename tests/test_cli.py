@@ -159,6 +159,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "seed=range(1,3)"], "seed=range(1,3): one value or a list?"),
         (["train", "data._target_=elsewhere.corpus"], "is installed? (_target_; its file is looked for"),
         (["predict", "model=x", "text=A lens.", "column=text"], "column=text: goes with input=FILE; text= is one text"),
+        (["predict", "model=x", "text=A lens.", "format=conll"], "format=conll: goes with input=FILE; text= is one te"),
         (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),

@@ -89,7 +89,7 @@ def predict(cfg: Settings) -> None:
     if cfg.input is not None and cfg.text_pair is not None:
         raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
     id = None if cfg.id is None else str(cfg.id)
-    for name, of_files in (("column", cfg.column), ("id", id)):
+    for name, of_files in (("column", cfg.column), ("id", id), ("format", cfg.format)):
         if cfg.text is not None and of_files is not None:
             raise ValueError(f"{name}={of_files}: goes with input=FILE; text= is one text")
     in_range("batch_size", cfg.batch_size, 1)
