@@ -264,6 +264,11 @@ def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp
         save_data(frame, tmp_path)
 
 
+def test_one_record_is_no_table_whose_columns_are_letters(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="column 'text' is a text: expected a list of values in each; of one record"):
+        save_data({"text": "Fan"}, tmp_path)
+
+
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
     for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
         assert [r.label for r in read(save_data(held, tmp_path), domain="a").records] == [None]
