@@ -48,8 +48,8 @@ def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # its items are the names of its columns
         raise ValueError(f"texts of type {type(texts).__name__}: expected a list of texts; write table['text']")
-    if not isinstance(texts, Iterable):
-        raise ValueError(f"texts={texts!r}: expected a list of texts")
+    if not isinstance(texts, Iterable) or isinstance(texts, set | frozenset):  # which have no order
+        raise ValueError(f"texts={texts!r:.80}: expected a list of texts")
     for number, given in enumerate(texts, 1):
         if not is_text(given):
             raise ValueError(f"text {number} is {given!r}; expected a text, or the two of a pair")

@@ -281,7 +281,7 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         if len({*sizes.values()}) > 1:
             raise ValueError(f"columns of {sizes} values: expected as many in each")
         data = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-    if isinstance(data, str) or not isinstance(data, Iterable):
+    if isinstance(data, str | set | frozenset) or not isinstance(data, Iterable):  # a set has another order each time
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data, 1):
         if isinstance(item, Mapping):

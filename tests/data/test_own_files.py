@@ -21,7 +21,7 @@ import domadapt
 from domadapt.cli.main import pipe_to_file
 from domadapt.config.compose import compose
 from domadapt.data.corpora import my_files
-from domadapt.data.domains import UnlabelledText
+from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.data.files import as_lines, rows, save_data
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError, Record, Span
@@ -262,6 +262,13 @@ def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp
     frame = SimpleNamespace(columns=("text", "label", "label"), to_dict={"records": [ROW]}.__getitem__)
     with pytest.raises(ValueError, match="two columns are called 'label': rename one"):
         save_data(frame, tmp_path)
+
+
+def test_a_set_is_refused_for_it_has_no_order(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="data of type set: expected a list of texts"):
+        save_data({"The fan.", "The lens."}, tmp_path)
+    with pytest.raises(ValueError, match="texts=.*: expected a list of texts"):
+        [*unlabelled({"The fan.", "The lens."})]
 
 
 def test_one_record_is_no_table_whose_columns_are_letters(tmp_path: Path) -> None:
