@@ -348,7 +348,11 @@ def _marks_as_letters(text: str) -> str:
     >>> _marks_as_letters("cafe\u0301, cafe")
     'cafex, cafe'
     """
-    return "".join("x" if unicodedata.category(character)[0] == "M" else character for character in text)
+    return "".join("x" if _is_mark(character) else character for character in text)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" and not re.match(f"[{SPACELESS}]", character)
 
 
 def _places_of(quote: str, text: str) -> Iterator[int]:
