@@ -131,7 +131,7 @@ def test_a_target_among_the_files_of_a_pattern_is_told(tmp_path: Path) -> None:
 
 def test_a_dev_without_any_label_is_told(tmp_path: Path) -> None:
     rows = [{"text": f"Text {number} of {number}.", "label": "good" if number < 2 else None} for number in range(40)]
-    source = {"path": str(write_jsonl(tmp_path / "bars.jsonl", rows)), "name": "bars"}
+    source = {"path": str(write_jsonl(tmp_path / "few.jsonl", rows)), "name": "bars"}
     told = "2 of 40 texts of bars are labelled, and none of 4 that are held out as dev; drop those without labels, or g"
     with pytest.raises(ValueError, match=told):
         my_files(source, {"name": "spas", "path": files(tmp_path)["spas.jsonl"]}, 0.1, "record")
