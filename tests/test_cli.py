@@ -159,6 +159,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "seed=range(1,3)"], "seed=range(1,3): one value or a list?"),
         (["train", "data._target_=elsewhere.corpus"], "is installed? (_target_; its file is looked for"),
         (["predict", "model=x", "text=A lens.", "column=text"], "column=text: goes with input=FILE; text= is one text"),
+        (["predict", "model=x", "text=A lens.", "format=conll"], "format=conll: goes with input=FILE; text= is one te"),
         (["parse", "input=FILE", "format=csv"], "delimited is for CSV and TSV"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
@@ -347,14 +348,18 @@ def test_the_cache_is_shown_and_cleared(command: Command, tmp_path: Path) -> Non
     here = f"paths.cache={tmp_path}/c"
     command("parse", f"input={SHIPPED}", here)
     (tmp_path / "c" / "data").mkdir()
-    (tmp_path / "c" / "data" / "a.jsonl").write_text("1" * 2_000_000)
-    (tmp_path / "c" / "mine.txt").touch()
+    (tmp_path / "c" / "data" / f"{'0a' * 8}.jsonl").write_text("1" * 2_000_000)
+    mine = "mine.txt", "dataset.csv", "stdin_notes.txt"
+    for name in mine:
+        (tmp_path / "c" / name).touch()
     lines = {line.split()[0]: line.split()[1:] for line in command("cache", here)[0].splitlines()}
     assert lines["data"][:4] == ["1", "files", "2.0", "MB"] and int(lines["parses"][0]) > 0 == int(lines["networks"][0])
     out, _ = command("cache", here, "clear=[data,masked-lm]")
     assert "2.0 MB  removed" in out and not (tmp_path / "c" / "data").exists()
+    (tmp_path / "c" / "data").mkdir()
+    (tmp_path / "c" / "data" / "reviews.csv").touch()  # of a folder that holds more than the cache
     command("cache", here, "clear=all")
-    assert [path.name for path in (tmp_path / "c").iterdir()] == ["mine.txt"]
+    assert {path.name for path in (tmp_path / "c").rglob("*")} == {*mine, "data", "reviews.csv"}
     _, err = command("cache", here, "clear=parse", code=2)
     assert "clear=['parse']: expected all, or some of parses, masked-lm" in err
 

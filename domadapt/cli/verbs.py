@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain, islice, tee
 from pathlib import Path
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 DAY = 24 * 3600  # seconds
 LEAST_OF = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
-CACHED = {  # a kind of what is cached: how the names of its files or folders begin, and what they are
-    "parses": ("parses-", "of texts, by parser"),
-    "masked-lm": ("masked-lm-", "encoders after masked language modelling"),
-    "networks": ("network-", "weights of epochs that several runs would train alike"),
-    "ceilings": ("ceiling-", "scores of runs on target labels"),
-    "data": ("data", "corpora that came from Python"),
-    "pipes": ("stdin", "corpora that came through a pipe"),
-    "backbones": ("backbones", "models unpacked from packages"),
+BY_CONTENT = "[0-9a-f]" * 16  # a file that is named by its hash
+CACHED = {  # a kind of what is cached: a pattern of its files or folders, which no others fit, and what they are
+    "parses": ("parses-*", "of texts, by parser"),
+    "masked-lm": ("masked-lm-*", "encoders after masked language modelling"),
+    "networks": ("network-*", "weights of epochs that several runs would train alike"),
+    "ceilings": ("ceiling-*", "scores of runs on target labels"),
+    "data": (f"data/{BY_CONTENT}.jsonl", "corpora that came from Python"),
+    "pipes": (f"stdin/{BY_CONTENT}", "corpora that came through a pipe"),
+    "backbones": ("backbones/multilingual-*", "models unpacked from packages"),
 }
 
 
@@ -87,7 +89,7 @@ def predict(cfg: Settings) -> None:
     if cfg.input is not None and cfg.text_pair is not None:
         raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
     id = None if cfg.id is None else str(cfg.id)
-    for name, of_files in (("column", cfg.column), ("id", id)):
+    for name, of_files in (("column", cfg.column), ("id", id), ("format", cfg.format)):
         if cfg.text is not None and of_files is not None:
             raise ValueError(f"{name}={of_files}: goes with input=FILE; text= is one text")
     in_range("batch_size", cfg.batch_size, 1)
@@ -297,12 +299,16 @@ def cache(cfg: Settings) -> str:
     if unknown := [kind for kind in clear if kind not in [*CACHED]]:
         raise ValueError(f"clear={unknown}: expected all, or some of {', '.join(CACHED)}")
     lines, total = [f"{folder}:"], 0
-    for kind, (prefix, about) in CACHED.items():
-        entries = [path for path in folder.glob("*") if path.name.lstrip(".").startswith(prefix)]
+    for kind, (pattern, about) in CACHED.items():
+        home, name = (folder / pattern).parent, Path(pattern).name
+        entries = [*home.glob(name), *home.glob(f".{name.rstrip('*')}*")]  # locks, and what was left half written
         files = [file for entry in entries for file in (entry, *entry.rglob("*")) if file.is_file()]
         size = sum(file.stat().st_size for file in files)
         for entry in entries if kind in clear else ():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        if kind in clear and home != folder:
+            with suppress(OSError):  # of one that holds something, or is not there
+                home.rmdir()
         state = "removed" if kind in clear else about
         lines.append(f"  {kind:10} {len(files):6} files {size / 1e6:9.1f} MB  {state}")
         total += 0 if kind in clear else size

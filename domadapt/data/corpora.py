@@ -20,7 +20,7 @@ from domadapt.utils import files
 Records = tuple[Record, ...]
 IN_TEST = "source text that is in the target's test too, kept"
 IN_TRAIN = "dev text of one source that another source trains on, kept"
-PATHS = ("path", "dev_path", "test_path", "train_path")
+FILES = {"source": ("path", "dev_path", "test_path"), "target": ("path", "test_path", "train_path")}
 TYPES = {"ASP": "aspect", "OP": "opinion"}  # in published corpora; a user's own files keep their names
 
 
@@ -338,10 +338,17 @@ def my_files(
         fix += ", or as rows of a table with columns start, end and type"
         missing = Unquoted(f"missing in every record{labels_as_none(warnings)}")
         raise DataError(Location(_paths(source, "path")[0]), "label", missing, "a label, or spans, of each", fix)
+    if not dev:
+        train, dev = held_out(train)
+        labelled = [record.label is not None or record.spans is not None for record in (*dev, *train)]
+        if not any(labelled[: len(dev)]):
+            none = f"{sum(labelled)} of {len(labelled)} texts of {name} are labelled, and none of {len(dev)} that are"
+            raise ValueError(f"{none} held out as dev; drop those without labels, or give data.source.dev_path")
     return Domains(
         name,
         domain,
-        *((train, dev) if dev else held_out(train)),
+        train,
+        dev,
         part(source, "test_path"),
         TargetUnlabelled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path")) if target.get("test_path") else None,
@@ -353,11 +360,14 @@ def my_files(
 def _check_paths(side: str, group: dict[str, Any]) -> None:
     if not isinstance(group, dict) or not group.get("path"):
         raise ValueError(f"data.{side}.path is not set: give the {side}'s file, as data.{side}.path=reviews.jsonl")
-    for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
+    settings = ("name", *FILES[side], "format", *OURS)
+    if unknown := sorted(group.keys() - {*settings}):  # misspelt in a yaml of the user's own
+        raise ValueError(f"data.{side}.{unknown[0]}: there is no such setting; expected some of {', '.join(settings)}")
+    for key, path in [(name, path) for name in FILES[side] for path in _paths(group, name)]:
         if not path.is_file():
             problem = "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
             raise ValueError(f"data.{side}.{key}={path}: {problem}")
-    labelled = PATHS if side == "source" else PATHS[1:]  # the target's raw text may be that of its test
+    labelled = FILES[side][side == "target" :]  # the target's raw text may be that of its test
     known: dict[Path, str] = {}
     for key, path in [(name, path.resolve()) for name in labelled for path in _paths(group, name)]:
         if known.setdefault(path, key) != key:

@@ -48,8 +48,8 @@ def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # its items are the names of its columns
         raise ValueError(f"texts of type {type(texts).__name__}: expected a list of texts; write table['text']")
-    if not isinstance(texts, Iterable):
-        raise ValueError(f"texts={texts!r}: expected a list of texts")
+    if not isinstance(texts, Iterable) or isinstance(texts, set | frozenset):  # which have no order
+        raise ValueError(f"texts={texts!r:.80}: expected a list of texts")
     for number, given in enumerate(texts, 1):
         if not is_text(given):
             raise ValueError(f"text {number} is {given!r}; expected a text, or the two of a pair")
@@ -164,11 +164,12 @@ class Domains:
         texts = "\n".join(repr(record.text) for record in self.target_records[:count])
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
-    def with_target_labels(self, count: int | str, share: float, seed: int) -> "Domains":
+    def with_target_labels(self, count: int | str, share: float, seed: int, field: str) -> "Domains":
         """The problem of a user who has labelled a few target texts: these join the source's training records.
 
-        They are drawn from what the in-domain ceiling trains on, never from the test; the same seed draws the same ones
-        and more. So that a few are not lost among many, each is repeated, up to ``MOST_REPEATS`` times.
+        They are drawn from what the in-domain ceiling trains on and has the ``field``, a label or spans, never from the
+        test; the same seed draws the same ones and more. So that a few are not lost among many, each is repeated, up to
+        ``MOST_REPEATS`` times.
         """
         if not (count == "all" or (type(count) is int and count > 0)):
             raise ValueError(f"target_labels={count!r}: expected a whole number from 0, or all")
@@ -179,7 +180,7 @@ class Domains:
             raise ValueError(f"target_labels={count}: there is no labelled training data for {self.target!r}; {fix}")
         train, dev, test, dev_of_train = self.ceiling()
         offered = (*train, *dev) if count == "all" and dev_of_train else train
-        known = [r for r in offered if r.label is not None or r.spans is not None]
+        known = [r for r in offered if getattr(r, field) is not None]
         if not known:
             fix = "label some of its texts"
             raise ValueError(f"target_labels={count}: no text of data.target.train_path has a label; {fix}")

@@ -272,12 +272,16 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(data, Mapping):
         if splits := [str(name) for name, part in data.items() if hasattr(part, "column_names")]:  # of load_dataset
             raise ValueError(f"data of the splits {', '.join(splits)}: give one of them, such as data[{splits[0]!r}]")
+        if texts := [str(name) for name, values in data.items() if isinstance(values, str)]:
+            raise ValueError(
+                f"column {texts[0]!r} is a text: expected a list of values in each; of one record [{{...}}]"
+            )
         columns = {str(name): list(values) for name, values in data.items()}
         sizes = {name: len(values) for name, values in columns.items()}
         if len({*sizes.values()}) > 1:
             raise ValueError(f"columns of {sizes} values: expected as many in each")
         data = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-    if isinstance(data, str) or not isinstance(data, Iterable):
+    if isinstance(data, str | set | frozenset) or not isinstance(data, Iterable):  # a set has another order each time
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data, 1):
         if isinstance(item, Mapping):

@@ -243,6 +243,10 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
         if "_input_hash" in decoded and (fields.pop("answer", None) or decoded.get("answer")) in UNACCEPTED:
             file.warnings["Prodigy's answer is reject or ignore: read without labels"] += 1
             fields = {name: value for name, value in fields.items() if name not in files.SPANS}
+        lists = [name for name in files.SPANS if isinstance(fields.get(name), list)]
+        of_spans = [name for name in lists if any(isinstance(item, dict | list) for item in fields[name])]
+        if file.labelled and len(of_spans) > 1:  # one would take the other's place
+            raise file.error(line, "list of spans", " and ".join(of_spans), "one of them", "join the two, or drop one")
         decoded = canonical(fields, file.generated_id(number))
     return file.record(decoded, line)
 

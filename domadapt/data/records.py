@@ -1,8 +1,9 @@
 """Records: labelled text with its label or spans, and errors that name file, line and fix."""
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import Repr
@@ -341,6 +342,29 @@ def _whole_words(quote: str) -> re.Pattern[str]:
     return re.compile(f"{start}{re.escape(quote)}{end}")
 
 
+def _marks_as_letters(text: str) -> str:
+    """With a letter for each combining mark, a part of its word that re takes for none: accents, vowels of Hindi.
+
+    >>> _marks_as_letters("cafe\u0301, cafe")
+    'cafex, cafe'
+    """
+    return "".join("x" if _is_mark(character) else character for character in text)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" and not re.match(f"[{SPACELESS}]", character)
+
+
+def _places_of(quote: str, text: str) -> Iterator[int]:
+    """Where a quote begins in a text, without cutting a word in two.
+
+    >>> list(_places_of("cafe", "cafe\u0301, cafe"))
+    [7]
+    """
+    found = _whole_words(_marks_as_letters(quote)).finditer(_marks_as_letters(text))
+    return (match.start() for match in found if text.startswith(quote, match.start()))
+
+
 def _spans_of_records(
     obj: Mapping[str, object], text: str, where: Location, counted: Counter[str]
 ) -> tuple[Span, ...] | None:
@@ -364,8 +388,8 @@ def _spans_of_records(
                 spans.append(Span(start, end, kind, _confidence(item, where, counted)))
             case {"text": str(quote), "type": str(kind), **more} if kind and quote and not more.keys() - {"confidence"}:
                 _check_name(kind, f"{field} type", where)
-                taken, found = {span.start for span in spans}, _whole_words(quote).finditer(text)
-                at = next((m.start() for m in found if m.start() not in taken), -1)
+                taken = {span.start for span in spans}
+                at = next((place for place in _places_of(quote, text) if place not in taken), -1)
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from domadapt.config.overrides import one_of
 from domadapt.data.records import Record
+from domadapt.utils.pairs import parts as parts_of
 
 T = TypeVar("T")
 # What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
@@ -255,7 +256,10 @@ def detokenised(record: Record) -> Record:
     'It isn\\'t (too) big, "honest".'
     """
     plain = edited(record, (Edit(m.start(), m.end(), BRACKETS[m[0].lower()]) for m in _BRACKET.finditer(record.text)))
-    spaces = sorted({m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)})
+    found = {m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)}
+    # A pair is told by the spaces around its sign, which stay.
+    between = [place for (_, end), (start, _) in pairwise(parts_of(plain.text)) for place in (end, start)]
+    spaces = sorted(place for place in found if not any(place[0] <= border <= place[1] for border in between))
     apart = [place for previous, place in pairwise([(0, 0), *spaces]) if place[0] >= previous[1]]
     whole = edited(plain, (Edit(*place, "") for place in apart))
     return edited(whole, (Edit(m.start(), m.end(), '"') for m in re.finditer("``|''", whole.text)))

@@ -195,5 +195,6 @@ def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | No
 
     if one_parser(config, "source") == one_parser(config, "target"):
         return make_side("target")
-    sources = {record.domain for record in domains.source_train} - {domains.target}  # labelled ones stay the target's
+    records = (*domains.source_train, *domains.source_dev, *domains.source_test)
+    sources = {record.domain for record in records} - {domains.target}  # labelled ones stay the target's
     return TwoParsers(make_side("source"), make_side("target"), sources)

@@ -39,6 +39,10 @@ class Classification(Task):
         one_of("task.headline", headline, "macro_f1", "accuracy")
         self.headline = headline
         self.labels = [str(label) for label in labels or []]
+        if twice := [label for label in self.labels if self.labels.count(label) > 1]:
+            raise ValueError(
+                f"task.labels={self.labels}: {twice[0]!r} is there twice, and would count so; name it once"
+            )
 
     def learn_labels(self, records: Sequence[Record]) -> None:
         self.pairs = are_pairs((r.text for r in records), "the source")

@@ -35,23 +35,24 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
     """Read the corpora of a composed ``train.yaml``, and tell the task of them."""
     values = to_builtin(cfg)
     domains: Domains = make(values["data"])
-    if domains.target in {domains.source, *domains.source.split("+")}:
+    if domains.target in {domains.source, *domains.source.split("+"), *(r.domain for r in domains.source_train)}:
         fix = "a source is another domain: leave it out, or name it anew; train_on=target trains on the target's labels"
         raise ValueError(f"data: the target, {domains.target!r}, is among the labelled sources; {fix}")
     if values["train_on"] == "target":
         domains = domains.in_domain()
-    if target_labels := values["target_labels"]:
-        if values["train_on"] == "target":
-            raise ValueError(f"target_labels={target_labels}: train_on=target trains on all of them; leave one out")
-        domains = domains.with_target_labels(target_labels, values["target_label_share"], values["seed"])
-    elif unread := unread_labels(values):
-        domains.warnings[unread] += 1
-    sealed = domains.test
     task_config = values["task"]
     if task_config.get("_target_") == AUTO:  # by its name, so that keys of other runs do not reach both tasks' code
         name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
         task_config = dict(OmegaConf.load(str(files("domadapt.conf") / "task" / f"{name}.yaml")))
     task: Task = make(task_config)
+    if target_labels := values["target_labels"]:
+        if values["train_on"] == "target":
+            raise ValueError(f"target_labels={target_labels}: train_on=target trains on all of them; leave one out")
+        how = values["target_label_share"], values["seed"], task.field
+        domains = domains.with_target_labels(target_labels, *how)
+    elif unread := unread_labels(values):
+        domains.warnings[unread] += 1
+    sealed = domains.test
     names = ("source_train", "source_dev", "source_test")
     usable: dict[str, Any] = {name: task.usable(getattr(domains, name), domains.warnings) for name in names}
     domains = replace(domains, **usable, test=None, ceiling=None)

@@ -28,6 +28,7 @@ from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import states_of
 from domadapt.syntax.parser import load_pipeline
+from domadapt.tasks.classification import Classification
 from domadapt.training.build import build, read_problem
 from tests import support
 from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, trained, write_jsonl
@@ -251,6 +252,14 @@ def test_files_are_averaged_as_a_loop_over_words_has_it(seed: int, files: int) -
         assert row == pytest.approx([t / said for t in total], abs=1e-5)
 
 
+def test_texts_of_a_file_that_nobody_has_labelled_are_left_out(tmp_path: Path) -> None:
+    """An empty list is what doccano writes for these."""
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": "A", "label": ["good"]}, {"text": "B", "label": []}])
+    known, told = read_labelled(str(path), "laptop", {"A", "B"}, Classification(["bad", "good"]))
+    assert [(record.text, record.label) for record in known] == [("A", "good")]
+    assert told["text without labels, left out"] == 1
+
+
 def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +347,9 @@ def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
         with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):
+            method.prepare()
+        patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset())
+        with pytest.raises(ValueError, match="terms_need_opinion: expected a span type whose words are mostly nouns"):
             method.prepare()
 
 

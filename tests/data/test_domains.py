@@ -122,6 +122,30 @@ def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
         my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
 
 
+def test_a_target_among_the_files_of_a_pattern_is_told(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    given = [f"source.path=[{tmp_path}/*s.jsonl]", f"target.path={path['spas.jsonl']}", "target.name=hotels"]
+    with pytest.raises(ValueError, match="the target, 'hotels', is among the labelled sources"):
+        read_problem(compose("train", given))
+
+
+def test_a_dev_without_any_label_is_told(tmp_path: Path) -> None:
+    rows = [{"text": f"Text {number} of {number}.", "label": "good" if number < 2 else None} for number in range(40)]
+    source = {"path": str(write_jsonl(tmp_path / "few.jsonl", rows)), "name": "bars"}
+    told = "2 of 40 texts of bars are labelled, and none of 4 that are held out as dev; drop those without labels, or g"
+    with pytest.raises(ValueError, match=told):
+        my_files(source, {"name": "spas", "path": files(tmp_path)["spas.jsonl"]}, 0.1, "record")
+
+
+def test_a_setting_that_a_yaml_misspells_is_told(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    source, target = {"path": path["bars.jsonl"]}, {"name": "spas", "path": path["spas.jsonl"]}
+    with pytest.raises(ValueError, match=r"data\.target\.test_paths: there is no such setting; expected some of"):
+        my_files(source, {**target, "test_paths": path["hotels.jsonl"]}, 0.25)
+    with pytest.raises(ValueError, match=r"data\.source\.train_path: there is no such setting"):  # the target's
+        my_files({**source, "train_path": path["hotels.jsonl"]}, target, 0.25)
+
+
 def test_the_example_in_the_yaml_trains(tmp_path: Path, command: support.Command) -> None:
     for name in ("hotels", "bars", "test"):
         support.write_csv(tmp_path / f"{name}.csv", records(name, 12, len(name)))
@@ -138,7 +162,8 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: support.Command
 
 def with_labels(overrides: list[str], count: int | str, seed: int = 1, share: float = 0.2) -> tuple[Domains, list[str]]:
     """The problem with some target labels, and the texts that carry them."""
-    domains: Domains = make(domadapt.compose("train", overrides).data).with_target_labels(count, share, seed)
+    domains: Domains = make(domadapt.compose("train", overrides).data)
+    domains = domains.with_target_labels(count, share, seed, "label")
     return domains, [r.text for r in domains.source_train if r.domain == domains.target]
 
 
@@ -159,6 +184,21 @@ def test_more_labels_are_the_fewer_and_some_others(tmp_path: Path) -> None:
 def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, times: int) -> None:
     _, texts = with_labels(corpora(tmp_path), 2, share=share)  # beside 22 of the source
     assert len(texts) == 2 * times
+
+
+@pytest.mark.parametrize(("kind", "count"), [("unlabelled", 5), ("also spans", 18)])
+def test_they_have_what_the_source_s_task_learns_from(tmp_path: Path, kind: str, count: int) -> None:
+    """A text that nobody has given a label has an empty list of spans in doccano's files; others' texts have both."""
+    rows = [{"text": f"{i} is fine.", "label": "good" if i % 2 else "bad"} for i in range(20)]
+    target = [*rows[:6], *({"text": f"{i} is it?", "label": []} for i in range(30))]
+    if kind == "also spans":
+        target = [{**row, "spans": [[0, 1, "aspect"]]} for row in rows]
+    source, path = write_jsonl(tmp_path / "a.jsonl", rows), write_jsonl(tmp_path / "b.jsonl", target)
+    given = [f"source.path={source}", f"target.path={path}", f"target.train_path={path}", "data.dev_by=record"]
+    known = read_problem(compose("train", [*given, "target_labels=4", "target_label_share=0"])).domains
+    assert known.target_labels == 4 == len(known.source_train) - len(known.source_records)
+    with pytest.raises(ValueError, match=f"there are {count} labelled training records of 'target'"):
+        read_problem(compose("train", [*given, "target_labels=30"]))
 
 
 def test_they_are_never_of_the_test(tmp_path: Path) -> None:

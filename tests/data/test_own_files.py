@@ -21,7 +21,7 @@ import domadapt
 from domadapt.cli.main import pipe_to_file
 from domadapt.config.compose import compose
 from domadapt.data.corpora import my_files
-from domadapt.data.domains import UnlabelledText
+from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.data.files import as_lines, rows, save_data
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError, Record, Span
@@ -53,6 +53,14 @@ def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
     assert (record.text, record.spans) == (TEXT, SPAN)
     assert record.id == ("1" if "id" in OF_TOOLS[tool] else "laptop/a:1")
     assert read(path, domain="laptop", labelled=False).records[0].spans is None
+
+
+def test_two_lists_of_spans_are_refused_for_one_would_be_lost(tmp_path: Path) -> None:
+    row = {"text": TEXT, "spans": [{**AT, "type": "aspect"}], "ents": [[8, 14, "opinion"]]}
+    path = write_jsonl(tmp_path / "a.jsonl", [row])
+    with pytest.raises(DataError, match="a.jsonl:1: list of spans is 'spans and ents'; expected one of them; join the"):
+        read(path, domain="laptop")
+    assert read(path, domain="laptop", labelled=False).records[0].text == TEXT
 
 
 def test_rows_of_spans_are_one_record_a_text(tmp_path: Path) -> None:
@@ -196,6 +204,7 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
         ("a `` large '' one ( 5 kg ) ?", 'a "large" one (5 kg)?'),
         ("-LRB- so -RRB- it 's ... fine", "(so) it's... fine"),
         ("It isn't tokenised, at all: 5 - 3 :)", "It isn't tokenised, at all: 5 - 3 :)"),
+        ("It costs 5 $  ␞ 's fine .", "It costs 5 $  ␞ 's fine."),  # a pair stays one
     ],
 )
 def test_tokenisation_is_undone(given: str, told: str) -> None:
@@ -253,6 +262,18 @@ def test_a_frame_whose_columns_share_a_name_is_refused_for_one_would_be_lost(tmp
     frame = SimpleNamespace(columns=("text", "label", "label"), to_dict={"records": [ROW]}.__getitem__)
     with pytest.raises(ValueError, match="two columns are called 'label': rename one"):
         save_data(frame, tmp_path)
+
+
+def test_a_set_is_refused_for_it_has_no_order(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="data of type set: expected a list of texts"):
+        save_data({"The fan.", "The lens."}, tmp_path)
+    with pytest.raises(ValueError, match="texts=.*: expected a list of texts"):
+        [*unlabelled({"The fan.", "The lens."})]
+
+
+def test_one_record_is_no_table_whose_columns_are_letters(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="column 'text' is a text: expected a list of values in each; of one record"):
+        save_data({"text": "Fan"}, tmp_path)
 
 
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:

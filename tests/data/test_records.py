@@ -194,6 +194,14 @@ def test_a_quoted_value_is_one_short_printable_line(value: object) -> None:
     assert len(shown) <= 80 and shown.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("text", "quote", "place"), [("कीमत की बात", "की", 5), ("cafe\u0301 cafe", "cafe", 6), ("นี้TV", "TV", 3)]
+)
+def test_a_quote_ends_before_no_mark_of_its_word(text: str, quote: str, place: int) -> None:
+    spans = parsed({"id": "1", "text": text, "spans": [{"text": quote, "type": "aspect"}]}).spans
+    assert spans == (Span(place, place + len(quote), "aspect"),)
+
+
 def test_an_error_survives_pickling() -> None:
     error = DataError(HERE, "label", 7, "a string", "quote it")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

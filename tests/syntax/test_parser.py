@@ -279,14 +279,15 @@ def test_each_text_goes_to_its_sides_parser_in_order() -> None:
     assert both.name == "es"
 
 
-def test_labelled_target_text_is_parsed_as_the_target(spanish: Path) -> None:
+def test_labelled_target_text_is_parsed_as_the_target_and_dev_as_the_source(spanish: Path) -> None:
     config = compose("train", [f"parser.target={spanish}"]).parser
 
     class Run:
         target, source_train = "spa", (Record("1", "hotel", "A"), Record("2", "spa", "B"))
+        source_dev, source_test = (Record("3", "hotel+bar", "C"),), ()  # a file of its own, of several sources
 
     made = make_parser(config, Run)
-    assert made.domains == {"hotel"} and made.source.name.split("/")[1].startswith("en_")
+    assert made.domains == {"hotel", "hotel+bar"} and made.source.name.split("/")[1].startswith("en_")
     assert made.name.split("/")[1].startswith("es_")
     assert isinstance(make_parser(compose("train").parser, Run), SpacyParser)  # one for both
 

@@ -152,6 +152,7 @@ def test_weight_zero_is_word_by_word_and_transitions_mend_a_broken_span() -> Non
         (SPANS, {"transitions": [[0.0]]}, r"task.transitions: \(1, 1\) scores; expected one row more than the 3 tags"),
         (SPANS, {"average": "mean"}, "task.average='mean': expected macro or micro"),
         (LABELS, {"headline": "f1"}, "task.headline='f1': expected macro_f1 or accuracy"),
+        (Classification, {"labels": ["a", "b", "b"]}, r"task.labels=\['a', 'b', 'b'\]: 'b' is there twice, and would"),
         (Classification().learn_labels, {"records": [GOOD]}, "at least 2"),
         (Extraction().learn_labels, {"records": [GOOD]}, "the source has no spans"),
         (LABELS().check, {"records": [ODD]}, "record 3 of d: label is 'goood'; expected 'bad' or 'good'; did you mean"),

@@ -152,7 +152,8 @@ class ExternalLabels(Method):
 def read_labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], Counter[str]]:
     """A file's labelled records of texts that are among the target's, and what was mended or is to be told."""
     corpus = read(path, domain=domain)
-    annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
+    annotated = tuple(r for r in corpus.records if r.spans is not None or r.label is not None)
+    annotated = task.usable(annotated, Counter())  # doccano writes an empty list of spans for a text without a label
     known = [record for record in annotated if record.text.strip() in texts]
     if not annotated:
         fix = "label some; spans are JSON Lines, or rows of a table with columns start, end and type"

@@ -105,9 +105,10 @@ class Guidelines(Method):
         if asks and len(self.terms) + 1 == len(labels):
             expected = f"expected a span type of opinions beside the terms ({', '.join(sorted(kinds))})"
             raise ValueError(f"guidelines.{asks}: {expected}, which the source has not; leave it null")
-        if (self.words["terms"] or self.words["not_terms"]) and not self.terms:
+        if (self.words["terms"] or self.words["not_terms"] or self.terms_need_opinion) and not self.terms:
             expected = "expected a span type whose words are mostly nouns, as terms are"
-            raise ValueError(f"guidelines.terms, guidelines.not_terms: {expected}, which the source has not")
+            settings = "guidelines.terms, guidelines.not_terms, guidelines.terms_need_opinion"
+            raise ValueError(f"{settings}: {expected}, which the source has not")
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """By list of words: (nodes,) True for words that are in one of its phrases."""
