@@ -6,7 +6,9 @@ import pickle
 import re
 import shutil
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,20 @@ def test_a_copy_that_meets_a_full_disk_is_told_in_one_line(tmp_path: Path) -> No
 
     with pytest.raises(OSError, match=r"guided: could not be written \(No space left on device\); free space and run"):
         replace_folder(tmp_path / "guided", copy)
+
+
+def test_of_two_that_replace_a_folder_at_once_one_is_left_whole(tmp_path: Path) -> None:
+    both, to = threading.Barrier(2), tmp_path / "exported"
+
+    def write(folder: Path, name: str) -> None:
+        folder.mkdir()
+        both.wait(timeout=60)
+        (folder / name).write_text(name)
+        both.wait(timeout=60)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: replace_folder(to, lambda folder: write(folder, name)), "ab"))
+    assert [path.name for path in to.iterdir()] in (["a"], ["b"]) and [*tmp_path.iterdir()] == [to]
 
 
 def test_a_full_disk_loses_no_epoch(shared: Path, tmp_path: Path) -> None:

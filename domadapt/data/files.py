@@ -272,10 +272,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(data, Mapping):
         if splits := [str(name) for name, part in data.items() if hasattr(part, "column_names")]:  # of load_dataset
             raise ValueError(f"data of the splits {', '.join(splits)}: give one of them, such as data[{splits[0]!r}]")
-        if texts := [str(name) for name, values in data.items() if isinstance(values, str)]:
-            raise ValueError(
-                f"column {texts[0]!r} is a text: expected a list of values in each; of one record [{{...}}]"
-            )
+        if single := next((str(name) for name, values in data.items() if isinstance(values, str)), None):
+            raise ValueError(f"column {single!r} is a text: expected a list of values in each; of one record [{{...}}]")
         columns = {str(name): list(values) for name, values in data.items()}
         sizes = {name: len(values) for name, values in columns.items()}
         if len({*sizes.values()}) > 1:

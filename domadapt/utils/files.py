@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ def shipped() -> Path:
 
 
 UNFINISHED = ".part"  # ends the hidden name of what is still being written
+DAY = 24 * 3600.0  # seconds without a write, after which what is unfinished is of a killed process
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -99,24 +101,30 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole. One process at a time.
+    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole; of several, the last stays.
 
     Of a link, what it points to is replaced.
     """
     path = path.resolve() if path.is_symlink() else path
-    part = path.with_name(f".{path.name}.new{UNFINISHED}")
-    shutil.rmtree(part, ignore_errors=True)
+    clear_parts(path, DAY)
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}{UNFINISHED}")
     try:
         with _naming_if_full(path):
             write(part)
             for file in part.rglob("*"):
                 if file.is_file():
                     _settle(file)
+        for left in reversed(range(5)):
+            shutil.rmtree(path, ignore_errors=True)
+            try:
+                part.replace(path)
+                break
+            except OSError as error:
+                if not left or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise  # else another writer has put its own there in between
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    shutil.rmtree(path, ignore_errors=True)
-    part.replace(path)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
