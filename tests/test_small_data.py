@@ -541,15 +541,18 @@ def test_adapt_with_a_labelled_test_prints_both_models(folder: Path, command: Co
     assert [line.split()[0] for line in out.splitlines()[2:4]] == ["source_only", "recipe"]
 
 
-def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:
+def test_a_saved_model_goes_on_with_newer_texts(
+    tmp_path: Path, command: Command, caplog: pytest.LogCaptureFixture
+) -> None:
     labelled, other = write_csv(tmp_path / "a.csv", records("camera", 30)), tmp_path / "c.csv"
     other.write_text("text,label\nFine lens.,yes\nDull lens.,no\nFine fan.,yes\nDull fan.,no\n", encoding="utf-8")
     write_texts(tmp_path / "b.txt", records("laptop", 8))
     plain = ["adaptation=none", f"paths.cache={tmp_path}/cache", "trainer.epochs=1", "trainer.min_steps=0"]
     first = ["backbone=tiny_random", *plain, f"paths.run={tmp_path}/first"]
     domadapt.adapt(labelled, tmp_path / "b.txt", first)
-    still = [*plain, "trainer.learning_rate=1e-12"]
+    still = [*plain, "trainer.learning_rate=1e-12", "max_length=32"]
     again = domadapt.adapt(labelled, tmp_path / "b.txt", still, model=tmp_path / "first")
+    assert "it was trained with max_length=128, and goes on with 32" in caplog.text
     one, two = (load_file(tmp_path / name / "model/encoder/model.safetensors") for name in ("first", "b_adapted"))
     assert all((one[name] - two[name]).abs().max() < 1e-4 for name in one), "the same encoder and head"
     assert again["config"]["backbone"]["name"] == f"{tmp_path}/first/model/encoder"

@@ -201,7 +201,7 @@ def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Re
             named = {name: value for name, value in fields.items() if name in ids | texts}
             return named if texts & named.keys() else row[:2]
 
-        for rows in _grouped(read(file), text_of_span):
+        for rows in _grouped(read(file), text_of_span, file):
             line, number, decoded = rows[0]
             if isinstance(text_of_span(rows[0]), dict):
                 spans = [_span_of_cells(row[2]) for row in rows if row[2]["start"] is not None]
@@ -211,11 +211,13 @@ def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Re
     return records
 
 
-def _grouped(rows: Iterator[Row], key: Callable[[Row], object]) -> Iterator[list[Row]]:
+def _grouped(rows: Iterator[Row], key: Callable[[Row], object], file: OpenedFile) -> Iterator[list[Row]]:
     """Rows of one key, wherever they stand: a table of spans may be sorted by their types."""
     groups = defaultdict[str, list[Row]](list)
     for row in rows:
         groups[repr(key(row))].append(row)
+    if not file.labelled and (more := sum(len(group) - 1 for group in groups.values())):
+        file.warnings["row with start, end and type whose text another row has: read as its span, no text"] += more
     return iter(groups.values())
 
 
@@ -283,7 +285,7 @@ def delimited(file: OpenedFile) -> Records:
             raw = dict(zip(header, row, strict=True))
             yield line, raw, rename_columns(raw, columns, file.where(1 + marked))
 
-    for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
+    for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0], file):
         line, _, fields = rows[0]
         fields["id"] = fields.get("id") or file.generated_id(line)
         label = str(fields.get("label", ""))

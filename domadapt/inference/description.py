@@ -1,6 +1,7 @@
 """``domadapt.json``: what a saved model is made of. Read as a stranger's: typed, naming only classes of models."""
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -11,6 +12,7 @@ from domadapt.config.overrides import quoted
 from domadapt.utils.files import AGAIN, CHECKSUMS, verify_checksums, write_atomic
 from domadapt.utils.text import nested_values
 
+log = logging.getLogger(__name__)
 NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
 FORMAT = 4  # of model folders
@@ -195,7 +197,7 @@ def model_as_backbone(arguments: Iterable[str]) -> list[str]:
     return given
 
 
-def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool) -> None:
+def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool, max_length: int) -> None:
     """Refuse to go on with a saved model's ``encoder/`` on data that its head does not fit; a backbone fits all."""
     folder = Path(encoder).parent
     if not (folder / NAME).is_file():
@@ -207,6 +209,9 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
         raise ValueError(f"model={folder}: it labels {what}, the source {ours}; give labels as it was trained on")
     if about.lowercase != lowercase:
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
+    if about.max_length > max_length:
+        was = f"it was trained with max_length={about.max_length}"
+        log.warning("model=%s: %s, and goes on with %d, so that less of a long text is read", folder, was, max_length)
 
 
 def refuse_occupied(to: Path, model: Path) -> None:

@@ -87,7 +87,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     methods = make_methods(cfg)
     refuse_gold(cfg, problem)
     name = str(cfg.backbone.get("name"))
-    refuse_unlike(name, task.kind, task.names, is_lowercased(cfg.data))
+    refuse_unlike(name, task.kind, task.names, is_lowercased(cfg.data), cfg.max_length)
     if reason := label_leak(Path(name), domains):
         if sealed is not None:
             fix = "start from another, or leave out the target's test"

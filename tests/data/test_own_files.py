@@ -71,6 +71,11 @@ def test_rows_of_spans_are_one_record_a_text(tmp_path: Path) -> None:
     for path in (write_jsonl(tmp_path / "a.jsonl", rows), tmp_path / "b.json", save_data(rows, tmp_path)):
         two, none = read(path, domain="laptop").records
         assert two.spans == (*SPAN, Span(8, 14, "opinion")) and none.spans == ()
+    (tmp_path / "d.csv").write_text("start,end,type,text\n0:01,0:02,speech,Yes.\n0:03,0:04,speech,Yes.\n")
+    for name in ("a.jsonl", "d.csv"):  # a transcript, say, whose texts are to be labelled
+        corpus = read(tmp_path / name, domain="laptop", labelled=False)
+        told = "row with start, end and type whose text another row has: read as its span, no text"
+        assert corpus.warnings[told] == 1
     labelled = write_jsonl(tmp_path / "c.jsonl", [{**row, "id": i, "mood": "good"} for i, row in enumerate(rows)])
     assert [r.spans for r in read(labelled, domain="laptop", columns={"label": ("mood",)}).records] == [None] * 3
 
