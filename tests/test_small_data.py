@@ -537,8 +537,9 @@ def test_a_run_among_others_names_the_source_only_run_that_they_share(folder: Pa
 def test_adapt_with_a_labelled_test_prints_both_models(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     tested = [f"target.test_path={labelled}", f"paths.run={folder}/tested"]
-    out, _ = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL, *tested)
+    out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL, *tested)
     assert [line.split()[0] for line in out.splitlines()[2:4]] == ["source_only", "recipe"]
+    assert f"target.test_path: {labelled.name} is a file of the source, so that its texts were learnt from" in err
 
 
 def test_a_saved_model_goes_on_with_newer_texts(
