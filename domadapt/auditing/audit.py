@@ -10,13 +10,13 @@ from textwrap import wrap
 from typing import Any
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
-from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, percent, worst_first
+from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, worst_first
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.data.domains import Domains
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import counted, escape_controls, shortened, warning_lines
+from domadapt.utils.text import counted, escape_controls, percent, shortened, warning_lines
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"

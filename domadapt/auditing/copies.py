@@ -8,11 +8,11 @@ from itertools import combinations, pairwise
 from typing import Any, Final
 
 from domadapt.auditing import finding
-from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts, percent
+from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import COMPARED_BYTES, SIMILAR, letters, similar_pairs
-from domadapt.utils.text import cut, shortened
+from domadapt.utils.text import cut, percent, shortened
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER: Final = (finding.TEST, finding.SOURCE_TEST, finding.DEV, finding.TARGET_TRAIN, finding.UNLABELLED, finding.TRAIN)

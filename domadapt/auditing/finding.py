@@ -8,7 +8,7 @@ from typing import Final
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.data.texts import copy_key, words
-from domadapt.utils.text import shortened
+from domadapt.utils.text import percent, shortened
 
 SEVERITIES: Final = ("severe", "warning", "note")  # scores can't be believed · need a companion · good to know
 EXAMPLES: Final = 3
@@ -36,12 +36,6 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 def item_list(items: Sequence[str], width: int = 30) -> str:
     """Items of strangers in a sentence."""
     return ", ".join(shortened(item, width) for item in items) or "none"
-
-
-def percent(share: float) -> str:
-    value = 100 * share
-    digits = 0 if value >= 10 or value == 0 else 1 if value >= 0.1 else 2
-    return f"{value:.{digits}f} %"
 
 
 @dataclass(frozen=True)

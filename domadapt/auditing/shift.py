@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import PermutationMethod, chi2_contingency, mannwhitneyu
 
-from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, item_list, percent
+from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, item_list
 from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import copy_key, sampled, words
 from domadapt.statistics.items import Answer, ItemCounts, count_items
 from domadapt.statistics.resampling import resampled_scores
-from domadapt.utils.text import shortened
+from domadapt.utils.text import percent, shortened
 
 UNSEEN: Final = 0.2  # of the target's running words: from here on it is worth a warning
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from domadapt.auditing.finding import EXAMPLES, TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Finding, Part, Parts, percent
+from domadapt.auditing.finding import EXAMPLES, TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Finding, Part, Parts
 from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
-from domadapt.utils.text import shortened
+from domadapt.utils.text import percent, shortened
 
 FEW_JUDGED: Final = 20  # texts, and for tokens texts with a mark to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways

@@ -13,6 +13,7 @@ from typing import Any
 
 from domadapt.data.records import Record
 from domadapt.tasks.task import Prediction
+from domadapt.utils.text import percent
 
 log = logging.getLogger(__name__)
 FILE = "source_dev.json"  # in a model's folder
@@ -115,5 +116,5 @@ def rates(kind: Mapping[str, Any], limit: float) -> tuple[str, str]:
     (('50 %', '50 %'), ('none found', 'none annotated'))
     """
     found, gold = [right for sure, right in kind["found"] if sure >= limit], kind["gold"]
-    precision = f"{100 * sum(found) / len(found):.0f} %" if found else "none found"
-    return precision, f"{100 * sum(found) / gold:.0f} %" if gold else "none annotated"
+    precision = percent(sum(found) / len(found)) if found else "none found"
+    return precision, percent(sum(found) / gold) if gold else "none annotated"

@@ -12,6 +12,18 @@ from typing import Any
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
 
 
+def percent(share: float) -> str:
+    """In words short enough to read; what is not all is not called so.
+
+    >>> percent(0.123), percent(0.012), percent(0.9975), percent(1.0)
+    ('12 %', '1.2 %', '99.8 %', '100 %')
+    """
+    value = 100 * share
+    edge = min(value, 100 - value)
+    digits = 0 if 10 <= value < 99.5 or edge <= 0 else 1 if edge >= 0.1 else 2
+    return f"{value:.{digits}f} %"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """A number and its noun.
 
