@@ -34,8 +34,8 @@ class Compared:
     """One kind of items, such as words or terms, in two domains.
 
     Two numbers of different kinds. Overlap asks how much of the target the source has ever shown; divergence, how far
-    shares differ. Both depend on how much text there is, so each has its control: the same of every other source text
-    against the rest. A half has fewer items than the whole, so that overlap is not flattered.
+    shares differ. Both depend on how much text there is, so each has its control: the same of half of the source's
+    texts, drawn at random, against the rest. A half has fewer items than the whole, so that overlap is not flattered.
     """
 
     types: float  #: share of the target's different items that the source has, too
@@ -52,8 +52,10 @@ class Compared:
 
 def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> Compared | None:
     """Compare what texts of two domains hold, given each text's items; None where one of them holds nothing."""
+    drawn = np.random.default_rng(1).permutation(len(source))  # in a file, every other text may be of one label
+    halves_of = ([source[place] for place in places] for places in (drawn[::2], drawn[1::2]))
     first, second, other = (
-        Counter(chain.from_iterable(text.elements() for text in texts)) for texts in (source[::2], source[1::2], target)
+        Counter(chain.from_iterable(text.elements() for text in texts)) for texts in (*halves_of, target)
     )
     every = first + second
     if not every or not other:

@@ -302,6 +302,8 @@ def test_what_moves_is_named() -> None:
     assert (found.types, found.tokens, found.different, found.occurrences) == (0.5, 0.25, 2, 4)
     assert found.moved[:2] == (("c", 0.0, 0.75), ("b", 0.5, 0.0)) and found.new == ("c",)
     assert found.divergence_within == pytest.approx(jensen_shannon(Counter(a=3, b=1), Counter(a=1, b=3)))
+    by_label = compare([Counter("a"), Counter("b")] * 50, [Counter("c")])  # every other text is of one label
+    assert by_label.divergence_within is not None and by_label.divergence_within < 0.1
     assert compare([], [Counter("a")]) is None and compare([Counter("a")], [Counter()]) is None
 
 
