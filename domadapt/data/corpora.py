@@ -314,7 +314,7 @@ def my_files(
         clash = f"two files are called {twice[0]}, and so would be their domains"
         raise ValueError(f"data.source.path: {clash}; rename one, or set data.source.name")
     warnings: Counter[str] = Counter()
-    learnt = {path.resolve() for key in FILES["source"] for path in _paths(source, key)}
+    learnt = {path.resolve() for key in ("path", "dev_path") for path in _paths(source, key)}
     for path in learnt & {path.resolve() for path in _paths(target, "test_path")}:
         warnings[f"data.target.test_path: {path.name} is a file of the source, so that its texts were learnt from"] += 1
     name, domain = side_name(source, "source"), side_name(target, "target")
