@@ -8,7 +8,8 @@ from omegaconf import OmegaConf
 
 SIDES = ("source", "target")  # of a problem; in the parser's settings each may have a pipeline of its own
 ORACLE = "+oracle_selection"  # behind the name of a run whose epoch was chosen by target labels
-RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
+# The parts of adaptation=recipe; a test checks that they are.
+RECIPE = ("term_substitution", "self_training", "averaging")
 # ``_target_`` of a task that the source says of itself; named, not imported.
 AUTO = "domadapt.tasks.classification.auto"
 
@@ -63,8 +64,8 @@ def method_name(
     >>> named = lambda *methods: method_name("source", {"_target_": "x.Encoder"}, *methods)
     >>> named({"lisa": {}}, {"masked_lm": {}}, {}), named({"gnn": {}}, {}, {"linear": {}}), named({}, {}, {}, 32)
     ('lisa+masked_lm', 'gnn@linear', 'source_only+32_labels')
-    >>> named({"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {}), named({}, {}, {}, 0, {"path_rules": {}})
-    ('recipe+gnn+averaging', 'path_rules')
+    >>> named({"gnn": {}}, dict.fromkeys([*RECIPE, "guidelines"], {}), {}), named({}, {}, {}, 0, {"path_rules": {}})
+    ('recipe+gnn+guidelines', 'path_rules')
     """
     added = [*(rule_baseline or {}), *(injection or {}), *(adaptation or {})]
     if set(RECIPE) <= {*added}:

@@ -23,7 +23,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.runtime import preserve_random_state
 from domadapt.utils.work import progress
 
-MOST_READ = 5000  # target texts that are read after an epoch, at most
+MOST_READ = {"token": 1500, "sequence": 5000}  # target texts that are read, at most: of words each has many
 
 
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
@@ -95,7 +95,7 @@ class TargetReadings:
 
     def sample(self) -> list[Example]:
         """The target texts that are read."""
-        return sampled(self._session.target, MOST_READ, seed=1)
+        return sampled(self._session.target, MOST_READ[self._session.task.kind], seed=1)
 
     def forget(self) -> None:
         """The weights have changed: the target is read anew."""

@@ -100,7 +100,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
     if cfg.backbone.get("name") == MINILM and (
-        share := not_english(t.text for t in domains.unlabelled.texts[:MOST_READ])
+        share := not_english(t.text for t in domains.unlabelled.texts[: MOST_READ["sequence"]])
     ):
         log.warning("%s: %s, and minilm reads English alone; take backbone=multilingual", domains.target, share)
     session = Session(
@@ -204,7 +204,8 @@ def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:
 
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
     """Refuse what reads trees of target text which an English pipeline would make of another language."""
-    if readers and (message := foreign_warning((text.text for text in domains.unlabelled.texts[:MOST_READ]), parser)):
+    most = MOST_READ["sequence"]
+    if readers and (message := foreign_warning((text.text for text in domains.unlabelled.texts[:most]), parser)):
         fix = "or leave it out: backbone=multilingual adaptation=self_training"
         raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; {fix}")
 

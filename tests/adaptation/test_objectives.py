@@ -287,7 +287,7 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(
     other = tmp_path / "other.jsonl"  # labels texts that the first does not
     other.write_text("".join(json.dumps({"text": text, "spans": []}) + "\n" for text in texts[6:10]))
     both = [given[0], f"adaptation.external_labels.path=[{path},{other}]"]
-    monkeypatch.setattr("domadapt.methods.session.MOST_READ", 6)  # of a large target some alone are read each epoch
+    monkeypatch.setattr("domadapt.methods.session.MOST_READ", {"token": 6})  # of a large target some alone are read
     stages = domadapt.train([*overrides, *both], seed=1)["stages"]
     assert stages["external_labels/texts"] == len({*texts[:10]}) and "external_labels/other.jsonl" in stages
     first, mended = json.dumps(lines[0]), []

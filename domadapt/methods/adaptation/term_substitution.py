@@ -11,7 +11,8 @@ A phrase x is drawn for a term by
 
 and for another noun with 1 - q(x) in place of q(x). After each epoch, with ``predicted_terms``, the network reads the
 target: q(x) is the mean over the uses of x of the probability that its words are in terms, shrunk by three uses towards
-the mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant.
+the mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant;
+where another method has a source-only network trained, its probabilities count for the first half of training.
 
 Terms and other nouns are replaced as often: replacing others less often raises recall and costs more precision, and
 replacing them alone teaches that nothing of the target is a term. Where several span types are mostly nouns and a noun
@@ -35,7 +36,7 @@ from torch import Tensor
 from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.session import Session
+from domadapt.methods.session import ReadText, Session
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal_tag
 from domadapt.syntax.parser import Parse, Text
@@ -122,6 +123,8 @@ class TermSubstitution(Method):
         telling = telling_nouns(records[:source], parses[:source])
         pairs = zip(records, parses, strict=True)
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in pairs}
+        if self._reads_target() and session.source_only is not None:
+            self.q = self._probabilities(session.readings.source_only())
         self._fill()
         every = [place for record_places in self.places.values() for place in record_places]
         terms = sum(place.term for place in every)
@@ -169,13 +172,20 @@ class TermSubstitution(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Read the target: where does each phrase belong?"""
-        if not (self.predicted_terms and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
-            return
+        epochs, done = self.session.epochs, epoch + 1
+        if self._reads_target() and done < epochs and (self.session.source_only is None or 2 * done >= epochs):
+            self.q = self._probabilities(self.session.readings.now())
+            self._fill()
+
+    def _reads_target(self) -> bool:
+        return bool(self.predicted_terms and self.kinds and self.phrases)
+
+    def _probabilities(self, readings: Mapping[int, ReadText]) -> Tensor:
+        """(phrases,) of standing in terms, by what a network makes of target texts."""
         tags = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
-        read = {text: (one.words, one.rows[:, tags].exp().sum(1)) for text, one in self.session.readings.now().items()}
+        read = {text: (one.words, one.rows[:, tags].exp().sum(1)) for text, one in readings.items()}
         words = {text: dict(zip(numbers, sums.tolist(), strict=True)) for text, (numbers, sums) in read.items()}
-        self.q = term_probabilities(self.phrases, self.uses, words)
-        self._fill()
+        return term_probabilities(self.phrases, self.uses, words)
 
     def memory(self) -> dict[str, Any]:
         return {"q": self.q}
