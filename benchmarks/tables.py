@@ -59,7 +59,7 @@ def summary(results: Path, names: Sequence[str]) -> str:
         for score in [one for one in found if one != "span_f1"] or found:
             own, ceiling = gains[score, "recipe"], gains.get((score, "in_domain"))
             top = ceiling["after"] if ceiling and ceiling["pairs"] == own["pairs"] else ""
-            title = f"{SCORES[score]}: {titles.get(name, name)}"
+            title = f"{SCORES[score]}: {titles.get(name, name)}{_earlier(results, name, 'recipe')}"
             means = _number(own["before"]), f"**{_number(own['after'])}**", _number(top)
             lines.append([title, f"{own['pairs']} × {own['seeds']}", *means, _interval(own), _share(own)])
     header = [
@@ -92,7 +92,8 @@ def claims(results: Path, words: Sequence[str]) -> str:
             if (gain["method"], gain["score"]) not in claimed:
                 continue
             made = [run for run in runs if run["method"] in (gain["method"], gain["other"])]
-            what = f"`{gain['method']}` − `{gain['other']}`, {SCORES[gain['score']]}: {titles.get(name, name)}"
+            method = f"`{gain['method']}`{_earlier(results, name, gain['method'])}"
+            what = f"{method} − `{gain['other']}`, {SCORES[gain['score']]}: {titles.get(name, name)}"
             machines = sorted({f"{run['processor']}, {run['precision']}" for run in made})
             commits = sorted({run["commit"] for run in made})
             scored = f"{_number(gain['before'])} → {_number(gain['after'])}"
@@ -128,7 +129,8 @@ def scores(results: Path, words: Sequence[str]) -> str:
             means = [fmean(cells[method, pair]) if (method, pair) in cells else None for pair in pairs]
             known = [mean for mean in means if mean is not None]
             whole = fmean(known) if len(known) == len(pairs) > 1 else None
-            rows.append([f"`{method}`", *map(_number, means), *([_number(whole)] if len(pairs) > 1 else [])])
+            called = f"`{method}`{_earlier(results, name, method)}"
+            rows.append([called, *map(_number, means), *([_number(whole)] if len(pairs) > 1 else [])])
         header = ["method", *pairs, *(["mean"] if len(pairs) > 1 else [])]
         parts.append(
             f"**{SCORES.get(score, score)}** on the target's test, percent; {_made(runs)}\n\n{_table(header, rows)}"
@@ -151,7 +153,8 @@ def gains(results: Path, words: Sequence[str]) -> str:
             for column in ("p_some_pair", "p_other_pairs")
         ]
         worst = [f"{float(low[0]['gain']):+.1f} ({low[0]['pair']})", f"{quarter:+.1f}"]
-        names, count = f"`{own['method']}` − `{own['other']}`", f"{own['pairs']} × {own['seeds']}"
+        one, other = (f"`{own[end]}`{_earlier(results, name, own[end])}" for end in ("method", "other"))
+        names, count = f"{one} − {other}", f"{own['pairs']} × {own['seeds']}"
         rows.append([names, count, _interval(own), *worst, *ps, _share(own)])
     header = ["difference", "pairs × seeds", "points (95 %)", "worst pair", "worst quarter", "p, these pairs",
               "p, other pairs", "gap closed"]  # fmt: skip
@@ -240,6 +243,13 @@ def _overall(results: Path, name: str) -> list[Row]:
 def _methods(runs: Sequence[Row]) -> list[str]:
     roles = {run["method"]: run["role"] for run in runs}
     return sorted(roles, key=lambda name: (ORDER.index(roles[name]) if roles[name] in ORDER else 2, name))
+
+
+def _earlier(results: Path, name: str, method: str) -> str:
+    """A word behind the recipe where it is the one before: it took two more epochs than source-only."""
+    epochs = {run["method"]: int(run.get("epochs") or 0) for run in _read(results / f"{name}.csv")}
+    more = epochs.get(method, 0) - epochs.get("source_only", 0)
+    return " (earlier)" if method.startswith("recipe") and more == 2 else ""
 
 
 def _made(runs: Sequence[Row]) -> str:

@@ -102,9 +102,10 @@ def test_one_switch_is_the_recipe_wherever_it_is_used(overrides: list[str], name
     assert cfg.method == name
     if name.startswith("recipe"):
         assert {*RECIPE} <= {*cfg.adaptation} and cfg.selection.name == "last"
-        assert cfg.trainer.extra_epochs == 0 and cfg.adaptation.self_training.average
+        assert cfg.trainer.extra_epochs == 1 and cfg.adaptation.self_training.average
         assert cfg.adaptation.averaging.start == 0.5
-    assert compose("train", ["adaptation=recipe", "trainer.extra_epochs=5"]).trainer.extra_epochs == 5
+    for given, expected in (("trainer.extra_epochs=0", 0), ("trainer.extra_epochs=5", 5)):
+        assert compose("train", ["adaptation=recipe", given]).trainer.extra_epochs == expected
     assert compose("train", ["adaptation=recipe", "selection=source_dev"]).selection.name == "source_dev"
 
 

@@ -215,7 +215,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [  # a method, settings in plac
     ("self_training", {"temperature": 0}, "self_training.temperature=0: expected a number from 0.01 to 10.0"),
     ("guidelines", {"terms_need_opinion": 0}, "terms_need_opinion=0: expected true, false or null"),
     ("guidelines", {"terms_need_opinion": "no"}, "terms_need_opinion='no': expected true, false or null"),
-    ("averaging", {"start": 1.0}, "averaging.start=1.0: expected a number from 0.0 to 0.999 .1 would average nothing"),
+    ("averaging", {"start": 1.0}, "averaging.start=1.0: expected a number from 0.0 to 0.9 .1 would average nothing"),
     ("coral", {"level": "spans"}, "coral.level='spans': expected sentence, word or null"),
 ]
 

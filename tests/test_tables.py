@@ -67,6 +67,18 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, 
     assert written(found, results=results) == found
 
 
+@pytest.mark.parametrize(("epochs", "earlier"), [(5, True), (4, False)])
+def test_a_recipe_that_took_two_more_epochs_than_source_only_is_called_the_earlier_one(
+    results: Path, epochs: int, earlier: bool
+) -> None:
+    header, *lines = RUNS.splitlines()
+    counted = [f"{line},{3 if 'source_only' in line else epochs}" for line in lines]
+    (results / "later.csv").write_text("\n".join([f"{header},epochs", *counted]), encoding="utf-8")
+    (results / "later.gains.csv").write_text(GAINS, encoding="utf-8")
+    for block in ("gains: later span_f1", "scores: later span_f1", "claims: later=no", "summary: later"):
+        assert ("(earlier)" in written(f"<!-- {block} -->\n<!-- end -->", results=results)) == earlier
+
+
 def test_every_benchmark_can_be_imported() -> None:
     modules = [import_module(module.name) for module in pkgutil.iter_modules(benchmarks.__path__, "benchmarks.")]
     assert modules and all(module.__doc__ for module in modules)

@@ -363,7 +363,7 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     recipe = ["adaptation=recipe", "trainer.precision=32"]
     metrics = trained(tmp_path, "run", *recipe)
     assert metrics["method"] == "recipe" and metrics["selection"]["validator"] == "last"
-    assert len(metrics["curve"]) == 2 and "self_training" in metrics["curve"][1]["losses"]
+    assert len(metrics["curve"]) == 3 and "self_training" in metrics["curve"][2]["losses"]
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     assert not model.session.methods, "a stock model"
     trained(tmp_path, "card", *recipe, "data.target.test_path=null")

@@ -26,7 +26,7 @@ class Averaging(Method):
         super().__init__()
         if decay is not None:
             in_range("averaging.decay", decay, 0.0, 1.0)
-        in_range("averaging.start", start, 0.0, 0.999, " (1 would average nothing)")
+        in_range("averaging.start", start, 0.0, 0.9, " (1 would average nothing)")
         self.decay, self.start = decay, start
         self.mean: dict[str, Tensor] = {}
         self.steps = 0
