@@ -13,13 +13,10 @@ from domadapt.auditing.finding import Finding
 from domadapt.reporting import tables
 from domadapt.reporting.blocks import Prose, Table, rows_and_notes
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.plots import line_looks, palette, pooled_bins, wrap_name
-from domadapt.reporting.sections import calibration, cost, data, expected, read_audits, significance
-from domadapt.reporting.target_card import estimates
+from domadapt.reporting.plots import palette
+from domadapt.reporting.sections import cost, data, expected, read_audits, significance
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
-from domadapt.runs.metrics import Expected
-from domadapt.runs.target_card import TargetCard, read_card, write_card
 from domadapt.statistics.compare import compare
 from tests.support import finished, grouped, make_metrics, predicted_row
 
@@ -199,17 +196,6 @@ def test_regret_by_hand() -> None:
     ]
     (block,) = tables.regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
     assert isinstance(block, Prose) and "No run recorded" in block.text
-
-
-def test_seeds_bins_are_pooled_by_their_counts() -> None:
-    def run(seed: int, *parts: tuple[float, float, int]) -> Any:
-        bins = [{"confidence": c, "accuracy": a, "count": n} for c, a, n in parts]
-        return make_metrics("lisa", seed, 0.5, calibration={"error": 0.25, "bins": bins})
-
-    (pair,) = grouped([run(1, (0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4)), run(2, (0.75, 1.0, 3))])
-    assert pooled_bins(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
-    _, table = calibration(pair, palette([pair]))
-    assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
 
 
 def test_expected_beside_true() -> None:
@@ -487,23 +473,6 @@ def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
     assert "95 % interval over test texts" in tables.text_table([{**metrics, "folder": str(run)}])
 
 
-def test_long_names_stay_apart_in_figures() -> None:
-    """Of names without a space nothing was left but an ellipsis, and of settings not what differs."""
-    names = [f"recipe (adaptation.self_training.weight={n})" for n in (1, 2)] + ["m" * 31, "電影" * 20]
-    shown = [wrap_name(name, 30, 1) for name in names]
-    assert len({*shown}) == 4 and all(10 < len(name) <= 30 and "\n" not in name for name in shown)
-    assert "".join(wrap_name("m" * 400, 20).split("\n")).count("m") == 58
-
-
-def test_curves_of_one_colour_differ_in_stroke() -> None:
-    """There are eight colours: methods beyond, and two controls of one, drew the same line."""
-    controls = {"benchmark": {"controls": {"m0": ["permuted", "linear"]}}}
-    names = ["source_only", *(f"m{i}" for i in range(12)), "permuted", "linear"]
-    (pair,) = grouped(met(dict.fromkeys(names, 0.5), config=controls))
-    looks = line_looks(pair.methods, palette([pair]))
-    assert len({tuple(look.values()) for look in looks}) == len(names)
-
-
 RISING = tuple(0.4 + 0.01 * seed for seed in range(7))
 HIGHER = tuple(0.05 + 1.01 * score for score in RISING)
 
@@ -525,22 +494,3 @@ def test_a_p_value_that_could_not_be_small_says_why() -> None:
     (table,) = [block for block in significance(pairs, compare(pairs)).blocks if isinstance(block, Table)]
     cells, notes = rows_and_notes(table)
     assert cells[0][3] == "0.125 [2]" and notes[1].startswith("[2] too few seeds (6) to reach p below 0.12 after Holm")
-
-
-def test_estimates_show_every_method_and_count_models(tmp_path: Path) -> None:
-    """With five seeds the figure had six rows, five of them of source_only."""
-    about: dict[str, Any] = {"source": "camera", "target": "laptop", "task": "extraction", "headline": "span_f1"}
-    about |= dict.fromkeys(("dev_texts", "source_texts", "steps", "epochs", "texts", "empty"), 50)
-    about |= {"kinds": (), "samples": (), "backbone": "minilm", "source_dev": 0.7, "expected": Expected(0.5, 0.4, 0.6)}
-    runs = []
-    for method in ("source_only", "recipe"):
-        for seed in range(1, 6):
-            folder = tmp_path / f"{method}{seed}"
-            folder.mkdir()
-            write_card(TargetCard(key=folder.name, method=method, seed=seed, **about), folder)
-            runs.append(make_metrics(method, seed, None, folder=str(folder)))
-    (figure,) = estimates(grouped(runs))
-    assert re.findall(r">laptop: (\w+)<", figure.svg) == ["source_only", "recipe"]
-    assert figure.caption.endswith(" Shown: 2 of 10 models, one seed of each method.")
-    (folder / "card.json").write_text("[]")  # another program's: no reason to have no report
-    assert read_card(folder) is None
