@@ -232,14 +232,19 @@ def parsing(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     }
 
 
-def prediction(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
+def finished_run(folder: Path) -> Path:
+    """A run on hotel → laptop, so that spans are found."""
+    train(run_config(compose("train", ["experiment=hotel_laptop", f"paths.run={folder}/run"])))
+    return folder / "run"
+
+
+def prediction(run: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     """`Model.predict` against the transformers pipeline on the stock folder it leaves behind."""
     import transformers
 
-    metrics_folder = folder / "run0"
-    model = load(metrics_folder / "model")
+    model = load(run / "model")
     stock = transformers.pipeline(
-        "token-classification", model=str(metrics_folder / "model" / "encoder"), aggregation_strategy="first"
+        "token-classification", model=str(run / "model" / "encoder"), aggregation_strategy="first"
     )
     contents = [t.text for t in texts]
     ours = model.predict(contents)
@@ -289,7 +294,7 @@ def main() -> None:
             "lisa step over plain step (at most 1.15)": lambda: injection_cost(folder, "lisa"),
             "gnn step over plain step (at most 1.30)": lambda: injection_cost(folder, "gnn"),
             "parsing (cold at least 0.95, warm at least 100)": lambda: parsing(folder, texts),
-            "prediction over transformers.pipeline (at least 2)": lambda: prediction(folder, texts[:300]),
+            "prediction over transformers.pipeline (at least 2)": lambda: prediction(finished_run(folder), texts[:300]),
             "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
         }
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()

@@ -95,14 +95,15 @@ def most_syntactic(weights: Maps, parse: Parse) -> int:
 def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:
     """Each word's most attended word, by (words, words) weights, drawn like its head, its percentage like a relation.
 
-    And how many words look most at their syntactic head, of how many that have one.
+    And how many words look most at their syntactic head, of how many that have one and are read: a word that was cut
+    off looks at nothing.
     """
     best = weights.argmax(1).astype(np.int64) if len(weights) else np.zeros(0, dtype=np.int64)
     shares = zip(parse.relations, weights.max(1, initial=0.0), strict=True)
     names = tuple(
         PUNCTUATION if relation == PUNCTUATION or x < DRAWN_FROM else f"{100 * x:.0f}" for relation, x in shares
     )
-    words, heads = arcs(parse)
+    words, heads = arcs(parse, weights.any(axis=1))
     return Parse(parse.words, best, names, parse.tags), int((best[words] == heads).sum()), len(words)
 
 

@@ -14,7 +14,7 @@ from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
 from domadapt.utils.text import percent, shortened
 
-FEW_JUDGED: Final = 20  # texts, and for tokens texts with a mark to judge by; with fewer a part is not judged
+FEW_JUDGED: Final = 20  # texts with a letter that has case, or a mark, to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
 _MARK: Final = re.compile(r"\w( ?)[.,!?;](?= |$)")  # a mark behind a word, and whether a space parts the two
 _SPLIT: Final = re.compile(r"\w n't\b|\w '(?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
@@ -37,22 +37,23 @@ def is_tokenised(text: str) -> bool | None:
 def surface(part: Part) -> dict[str, float]:
     """How a part is written.
 
-    ``cased`` is the share of texts that hold an upper-case letter; ``tokenised``, that of texts with punctuation or a
-    contraction in which it is spaced off, as tokenisers do; ``judged``, how many hold such a mark. Owners' tokens were
-    joined by single spaces when they were read, so such parts are tokenised as a matter of course.
+    ``cased`` is the share of texts that hold an upper-case letter, of the ``with_case`` many whose letters have case at
+    all, as Devanagari's have not; ``tokenised``, that of texts with punctuation or a contraction in which it is spaced
+    off, as tokenisers do; ``judged``, how many hold such a mark. Owners' tokens were joined by single spaces when they
+    were read, so such parts are tokenised as a matter of course.
     """
-    cased = sum(record.text != record.text.lower() for record in part.records)
+    cased = [text != low for r in part.records if (text := r.text) and (low := text.lower()) != text.upper()]
     judged = [judgement for record in part.records if (judgement := is_tokenised(record.text[:2000])) is not None]
-    return {"cased": cased / len(part.records), "tokenised": sum(judged) / max(1, len(judged)), "judged": len(judged)}
+    shares = {"cased": sum(cased) / max(1, len(cased)), "tokenised": sum(judged) / max(1, len(judged))}
+    return shares | {"with_case": len(cased), "judged": len(judged)}
 
 
 def preparation(parts: Parts) -> Iterator[Finding]:
     """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
-    known = [(part, surface(part)) for part in parts.texts if len(part.records) >= FEW_JUDGED]
+    known = [(part, surface(part)) for part in parts.texts]
     for what, (verb, learnt, setting) in PREPARED.items():
-        shares = [
-            (part, measured[what]) for part, measured in known if what == "cased" or measured["judged"] >= FEW_JUDGED
-        ]
+        tells = "with_case" if what == "cased" else "judged"
+        shares = [(part, measured[what]) for part, measured in known if measured[tells] >= FEW_JUDGED]
         apart = [(a, x, b, y) for (a, x), (b, y) in combinations(shares, 2) if abs(x - y) >= APART]
         across = sorted((pair for pair in apart if pair[0].side != pair[2].side), key=lambda p: -abs(p[1] - p[3]))
         for a, x, b, y in (*(pair for pair in apart if pair[0].side == pair[2].side), *across[:1]):

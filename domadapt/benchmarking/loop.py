@@ -124,11 +124,19 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
         given = _overrides("benchmark.pairs", [pair] if isinstance(pair, str) else [] if pair is None else pair)
         added = _overrides(f"benchmark.methods.{method}", methods[method])
         words = (f"experiment={matrix['experiment']}", regret, *given, *added, *common)
-        config = compose("train", [*words, f"seed={matrix['seeds'][0]}"])
-        composed.append((str(method), *_set_method(str(method), words, to_builtin(config))))
-    every = [(seed, *entry) for seed in matrix["seeds"] for entry in composed]  # stopped early, it has some of each
-    planned = [PlannedCell(m, s, (*words, f"seed={s}"), config | {"seed": s}) for s, m, words, config in every]
+        composed.append((str(method), words, compose("train", [*words, f"seed={matrix['seeds'][0]}"])))
+    planned = []
+    for seed, (name, words, config) in product(matrix["seeds"], composed):  # stopped early, it has some of each
+        words, values = _set_method(name, words, with_seed(words, config, [f"seed={seed}"]))
+        planned.append(PlannedCell(name, seed, (*words, f"seed={seed}"), values))
     return unique_cells(planned)
+
+
+def with_seed(words: Sequence[str], composed: Any, seed: Sequence[str]) -> dict[str, Any]:
+    """What was composed of some overrides, with another seed; composed anew where a setting follows the seed."""
+    if seed and "${seed}" in str(OmegaConf.to_container(composed, resolve=False)):
+        return to_builtin(compose("train", [*words, *seed]))
+    return to_builtin(composed) | to_builtin(OmegaConf.from_dotlist([*seed]))
 
 
 def _overrides(name: str, given: Any) -> list[str]:
@@ -388,14 +396,14 @@ def grid(config: Any) -> list[PlannedCell]:
     overrides: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*given, *overrides]), max_batch_size=None)
-    composed: dict[tuple[str, ...], dict[str, Any]] = {}
+    composed: dict[tuple[str, ...], Any] = {}
     result = []
     for job in jobs:
         seed = [override for override in job if override.startswith("seed=")]
         rest = tuple(override for override in job if override not in seed)
         if rest not in composed:  # once for all seeds: it takes its time
-            composed[rest] = to_builtin(compose("train", rest))
-        values = composed[rest] | to_builtin(OmegaConf.from_dotlist(seed))
+            composed[rest] = compose("train", rest)
+        values = with_seed(rest, composed[rest], seed)
         result.append(PlannedCell(values["method"], values["seed"], tuple(job), values))
     return unique_cells(with_distinct_names(result))
 

@@ -276,10 +276,10 @@ def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> st
     where, _, name = key.rpartition(".")
     named = [setting for setting in sorted(known) if setting.endswith(f".{name}") or setting == name]
     if where:
-        close = [f"{where}.{setting}" for setting in get_close_matches(name, beside, n=1)] or named
+        close = [f"{where}.{setting}" for setting in get_close_matches(name, beside, n=1)] or (named if beside else [])
     else:
         close = named or get_close_matches(key, known, n=1)
-    fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all"
+    fix = f"did you mean {' or '.join(close[:4])}?" if close else f"domadapt {verb} --cfg job shows all"
     if where and not close:
         own = [setting for setting in beside if setting != "_target_"]
         fix = f"{where} has {', '.join(own)}" if own else f"choose {where}= first; domadapt {verb} --help shows which"

@@ -60,15 +60,15 @@ def lengthen(argument: str) -> str:
 
     >>> lengthen("source.path=a, b.csv"), lengthen("target.path=[a.csv,b.csv]"), lengthen("seed=1")
     ("data.source.path='a, b.csv'", "data.target.path=['a.csv','b.csv']", 'seed=1')
-    >>> lengthen("injection=null"), lengthen("injection=[]")
-    ('injection=none', 'injection=none')
+    >>> lengthen("injection=null"), lengthen("injection=[]"), lengthen("++source.text=review")
+    ('injection=none', 'injection=none', '++data.source.text=review')
     >>> lengthen(f"source.path=[{','.join(['a.csv'] * 99)}]").count("'a.csv'")
     99
     >>> lengthen("data.source.path=${oc.env:HOME}/a.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is used unchanged, and '${' can't be in it; rename...
     """
-    name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
+    name, sign, value = re.sub(r"^(\+*)(source|target)\.", r"\1data.\2.", argument).partition("=")
     if name in WITH_NONE and value in ("null", "[]"):
         return f"{name}=none"
     if not CORPUS.fullmatch(name):

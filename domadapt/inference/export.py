@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from domadapt.config.overrides import in_range, one_of
 from domadapt.data.domains import unlabelled
+from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import (
     FORMATS,
     LABELS,
@@ -181,6 +182,8 @@ def export(
     refuse_occupied(to, folder)
     description = read_description(folder)
     refuse_non_stock(description, folder, drop_methods)
+    if description.lowercase and texts is not None:  # as the model reads them, and as the card says to give them
+        texts = [lower_in_place(text) for text in texts]
     original = load(folder, "cpu", "32", trust_code)
     session, compared, measured = original.session, comparison_texts(folder, texts, layers is not None), list[str]()
 

@@ -80,7 +80,9 @@ def heads_section(heads: Sequence[Relation] | None, domains: Domains) -> Section
     alt = f"Accuracy of the best head by relation. {caption}"
     svg = draw_svg(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
     table = Folded("The numbers", (_best_heads(every, domains),))
-    return Section(HEADS_TITLE, (Prose(HEADS, "soft"), Figure(svg, caption), table))
+    rest = len(heads) - len(every)
+    about = f"{HEADS} Left out: {counted(rest, 'rarer relation')}." if rest else HEADS
+    return Section(HEADS_TITLE, (Prose(about, "soft"), Figure(svg, caption), table))
 
 
 def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) -> None:
@@ -171,7 +173,8 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
         for layer, heads in enumerate(effects.heads):
             at = layer + shift + np.linspace(-0.13, 0.13, len(heads))
             axes.vlines(at, [100 * e.low for e in heads], [100 * e.high for e in heads], color=color, alpha=0.35)
-            label = wrap_name(domains[side], 20, 1) if layer == 0 else None
+            # With a space in front, for matplotlib hides names that begin with an underscore.
+            label = f" {wrap_name(domains[side], 20, 1)}" if layer == 0 else None
             axes.plot(at, [100 * e.change for e in heads], "o", color=color, markersize=3.5, label=label)
         axes.set_xticks(range(len(effects.heads)))
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
@@ -239,7 +242,8 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
             model: {domains[side]: [100 * getattr(layer, score) for layer in layers] for side, layers in sides.items()}
             for model, sides in probe.found.items()
         }
-        levels[title] = {WORD_ORDER: 100 * getattr(probe.linear["target"], score)}
+        name = f"{WORD_ORDER}, {wrap_name(domains['target'], 16, 1)}"
+        levels[title] = {name: 100 * getattr(probe.linear["target"], score)}
     svg = lines_svg(panels, probe.layers, f"UUAS and root accuracy of probes by layer. {caption}", levels)
     return Section(PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption)))
 
@@ -254,8 +258,7 @@ def probes_sentence(probe: StructuralProbe, domains: Domains) -> str:
         f"{percent(before['source'][place].uuas)} % on {domains['source']} and "
         f"{percent(before['target'][place].uuas)} % on {domains['target']}, where the embeddings reach "
         f"{percent(before['target'][0].uuas)} % and joining neighbours {percent(probe.linear['target'].uuas)} %; on "
-        f"{domains['target']} the last layer {'gained' if change > 0 else 'lost'} {abs(100 * change):.1f} points by "
-        f"fine-tuning."
+        f"{domains['target']} fine-tuning changed the last layer by {points(change)} points."
     )
 
 

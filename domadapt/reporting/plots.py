@@ -10,6 +10,7 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
@@ -56,7 +57,7 @@ WIDTH = 5.0  # inches: on a phone the figure is hardly shrunk, so that its text 
 def draw_svg(alt: str, height: float, draw: Callable[[Canvas], object]) -> str:
     """A figure of a height in inches as an SVG element in the page's text colour."""
     options: dict[Any, Any] = {
-        "svg.hashsalt": "domadapt",
+        "svg.hashsalt": escape_controls(alt),  # ids of its own: a page has many figures, and an id but once
         "svg.fonttype": "none",
         "text.parse_math": False,  # a method may be called $x$
         "font.size": 10.0,
@@ -93,8 +94,17 @@ def style_axes(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def wrap_name(name: str, width: int, lines: int = 3) -> str:
+    """A name in lines of so many characters; of a longer one the middle is left out, for settings stand at its end.
+
+    >>> wrap_name("recipe (adaptation.weight=1)", 14, 1), wrap_name("a_name_without_a_space", 14, 1)
+    ('recipe…ght=1)', 'a_name…_space')
+    """
     name = escape_controls(name)
-    return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder="…", break_on_hyphens=False))
+    shown, keep = textwrap.wrap(name, width, break_on_hyphens=False), width * lines - 1
+    while len(shown) > lines:
+        shown = textwrap.wrap(f"{name[: keep // 2]}…{name[-(keep // 2) :]}", width, break_on_hyphens=False)
+        keep -= 2
+    return "\n".join(shown)
 
 
 def element(figure: Canvas, alt: str) -> str:
@@ -146,6 +156,7 @@ def _ends(score: Interval) -> tuple[float, float, float]:
 
 LINES = {"source_only": "source_only", "in_domain": "ceiling"}
 PAD = 0.06  # of the axis, beside the outermost ends
+ROOM = 0.2  # of the axis, that a number takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +241,9 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
         axes.plot([middle, middle], ends, color=color, linewidth=1.8)
         if score.low is not None:
             axes.fill_betweenx(ends, low, high, color=color, alpha=0.13, linewidth=0)
-        if not alone:  # the lower of two to its left, so that they never meet
-            label_point(axes, f"{middle:.1f}", (middle, top), -4 if place == 0 and len(ordered) > 1 else 4)
+        if not alone:  # the lower of two to its left, so that they never meet, unless the pair's name is in the way
+            room = (middle - axes.get_xlim()[0]) / float(np.ptp(axes.get_xlim())) > ROOM
+            label_point(axes, f"{middle:.1f}", (middle, top), -4 if place == 0 and len(ordered) > 1 and room else 4)
 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
@@ -244,6 +256,7 @@ def _limits(groups: Sequence[Group]) -> tuple[float, float]:
 
 
 DEV = "source dev"
+STROKES = ("-", "--", ":", "-.")  # controls begin with the second
 
 
 def panels(pair: Pair) -> list[str]:
@@ -262,12 +275,22 @@ def mean_curve(method: MethodRuns, panel: str, headline: str) -> list[tuple[int,
     return [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
 
 
+def line_looks(methods: Sequence[MethodRuns], colors: Colors) -> list[dict[str, Any]]:
+    """Each method's colour, which there are too few of, and a stroke that no other of that colour has, of four."""
+    looks = list[dict[str, Any]]()
+    for method in methods:
+        color = colors[method.name]
+        place = (method.role == "control") + sum(look["color"] == color for look in looks)
+        looks.append({"color": color, "linestyle": STROKES[place % len(STROKES)]})
+    return looks
+
+
 def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str:
     """One panel each of :func:`panels`."""
     methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in shown)]
     names = [wrap_name(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
-    looks: Any = [{"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods]
+    looks = line_looks(methods, colors)
 
     def draw(figure: Canvas) -> None:
         grid = figure.subplots(1, 2)
@@ -308,18 +331,19 @@ def calibration_svg(methods: Sequence[MethodRuns], colors: Colors, alt: str) -> 
     def draw(figure: Canvas) -> None:
         axes = figure.add_subplot()
         axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
-        for method in methods:
-            points, color = pooled_bins(method), colors[method.name]
+        looks = line_looks(methods, colors)
+        for method, look in zip(methods, looks, strict=True):
+            points = pooled_bins(method)
             x, y = [100 * c for c, _, _ in points], [100 * a for _, a, _ in points]
             most = max(n for _, _, n in points)
-            axes.plot(x, y, color=color, linewidth=1.2)
-            axes.scatter(x, y, s=[6 + 50 * n / most for _, _, n in points], color=color, clip_on=False)
+            axes.plot(x, y, **look, linewidth=1.2)
+            axes.scatter(x, y, s=[6 + 50 * n / most for _, _, n in points], color=look["color"], clip_on=False)
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 100)
         axes.set_xlabel("confidence, %")
         axes.set_ylabel("right, %")
         style_axes(axes, "both")
-        handles = [key(wrap_name(method.name, 40, 1), color=colors[method.name]) for method in methods]
+        handles = [key(wrap_name(method.name, 40, 1), **look) for method, look in zip(methods, looks, strict=True)]
         legend(figure, handles, 1, "outside lower left")
 
     return draw_svg(alt, 3.4 + 0.17 * len(methods), draw)

@@ -15,7 +15,10 @@ from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, ro
 from domadapt.utils.text import counted, escape_controls
 
 LARGEST_PAGE = 65_000  # bytes; GitHub takes no comment above 65,536 characters
-SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
+SAFE = re.compile(
+    r"(?!_|~|.*www\.|.*\bGH-\d|.*:[\w+-]+:)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&",
+    re.IGNORECASE,
+)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -135,8 +138,11 @@ def markdown(title: str, sections: Sequence[Section]) -> str:
             parts[index], left_out = "", left_out + 1
     text = f"# {harmless(title)}\n\n" + "".join(parts)
     if len(text.encode()) > LARGEST_PAGE - 300:
-        start = text.encode()[: LARGEST_PAGE - 300].decode(errors="ignore").rpartition("\n\n")[0]
-        text = start + f"\n\nCut here: {len(text) - len(start)} more characters are in the HTML report.\n\n"
+        start = text.encode()[: LARGEST_PAGE - 300].decode(errors="ignore").rpartition("\n")[0]
+        lines = start.split("\n")
+        unfolded = sum(line.startswith("<details>") for line in lines) - lines.count("</details>")
+        cut = f"Cut here: {len(text) - len(start)} more characters are in the HTML report."
+        text = start + "\n</details>" * unfolded + f"\n\n{cut}\n\n"
     if left_out:
         text += f"Left out to fit into a pull request: {left_out} sections; the HTML report has them.\n"
     return text

@@ -91,13 +91,13 @@ def _interval(difference: Difference) -> TableCell:
     shade = None if p is None or p > ALPHA else 0.5 if value.mean > 0 else -0.5
     note = "" if value.units == "seeds and test items" else f"interval over {value.units}"
     note += f" alone: {value.reason}" if note and value.reason else ""
-    return TableCell(f"{100 * value.low:+.1f} to {100 * value.high:+.1f}", note, shade)
+    return TableCell(f"{points(value.low)} to {points(value.high)}", note, shade)
 
 
 def _p(test: Significance) -> str | TableCell:
     if test.p_holm is None:
         return TableCell("-", test.reason)
-    return "<0.001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}"
+    return TableCell("<0.001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}", test.reason)
 
 
 def _replicated(counts: Replicability) -> str | TableCell:

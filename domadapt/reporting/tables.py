@@ -175,7 +175,11 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
         return TableCell(f"{100 * share:.0f}", row.gap_closed.reason, min(max(share, -1.0), 1.0))
 
     mean_scores = {name: percent(line.score.mean) for name, line in overall.items() if line.score}
-    mean_gaps = {name: f"{100 * value.mean:.0f}" for name, line in overall.items() if (value := line.shares[0].value)}
+    mean_gaps = dict[str, str]()
+    for name, line in overall.items():
+        if (known := line.shares[0]).value:
+            of = f" (of {counted(known.pairs, 'pair')})" if known.pairs < len(pairs) else ""
+            mean_gaps[name] = f"{100 * known.value.mean:.0f}{of}"
 
     def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
         columns: list[Column] = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]

@@ -180,7 +180,7 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
         ("Found now, hardly before adapting", [c for c in card.changes if c.before < c.now]),
     ):
         if changes:
-            rest = f" (and {len(changes) - most} others)" if len(changes) > most else ""
+            rest = f" (and {counted(len(changes) - most, 'other')})" if len(changes) > most else ""
             texts = [(change, marked(change.text) if change.text else Marked("", ())) for change in changes[:most]]
             leads = (f"{shortened(c.words, LONGEST_SPAN)} {c.before} → {c.now}" for c, _ in texts)
             yield f"{head}{rest}", [replace(text, lead=lead) for (_, text), lead in zip(texts, leads, strict=True)]
@@ -249,8 +249,10 @@ def _range(expected: Expected) -> str:
 
 
 def estimates(pairs: Sequence[Pair]) -> list[Block]:
-    """One row a model: a hollow diamond on its range is an estimate, a tick what source dev measures."""
-    cards = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)][:MOST_MODELS]
+    """One row a method, its first seed: a hollow diamond on a range is an estimate, a tick what source dev measures."""
+    every = [(card, expected) for pair in pairs for card in _cards(pair) if (expected := card.expected)]
+    first = {(card.source, card.target, card.method): (card, expected) for card, expected in reversed(every)}
+    cards = [*reversed(first.values())][:MOST_MODELS]
     if not cards:
         return []
 
@@ -269,6 +271,8 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
 
     rows = [f"{card.method} {_range(expected)}" for card, expected in cards]
     caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
+    if len(cards) < len(every):
+        caption += f" Shown: {len(cards)} of {len(every)} models, one seed of each method."
     return [blocks.Figure(draw_svg(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
 
 

@@ -35,7 +35,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
         if control.interval is None:
             lacking.append(control.reason)
             continue
-        text = f"{difference_words(control.interval)} {name}"
+        text = f"{difference_words(control.interval)} {name}{_of_pairs(control, one.baseline)}"
         its_gain = next((o.baseline.interval for o in statistics.overall if o.method == control.other), None)
         if its_gain is None:
             lacking.append(f"{name} was not compared with {baseline}")
@@ -66,16 +66,22 @@ def _real(difference: Difference) -> bool:
     return difference.retraining.p_holm is not None and difference.retraining.p_holm <= ALPHA
 
 
+def _of_pairs(difference: Difference, beside: Difference) -> str:
+    """Of how many pairs a difference is, where the one told beside it is of others."""
+    return "" if difference.pairs == beside.pairs else f" on {counted(difference.pairs, 'pair')}"
+
+
 def difference_words(value: Interval) -> str:
     """A difference in points, with its interval and what that is over.
 
-    >>> difference_words(Interval(0.02, -0.01, 0.05, "seeds"))
-    '2.0 points (-1.0 to 5.0 over seeds) above'
+    >>> difference_words(Interval(0.02, -0.01, 0.05, "seeds")), difference_words(Interval(-0.02, -0.05, 0.0, "seeds"))
+    ('2.0 points (-1.0 to 5.0 over seeds) above', '2.0 points (0.0 to 5.0 over seeds) below')
     """
     ends = "no interval"
     if value.low is not None and value.high is not None:
         low, high = (100 * end if value.mean >= 0 else -100 * end for end in (value.low, value.high))
-        ends = f"{min(low, high):.1f} to {max(low, high):.1f} over {value.units}"
+        low, high = (round(end, 1) + 0.0 for end in sorted((low, high)))  # -0.0 is 0.0
+        ends = f"{low:.1f} to {high:.1f} over {value.units}"
     return f"{abs(100 * value.mean):.1f} points ({ends}) {'above' if value.mean >= 0 else 'below'}"
 
 
@@ -135,8 +141,9 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     several = len(cell.pairs) > 1
     text = f"{name} is {difference_words(difference.interval)} {difference.other} on the target"
     text += f", in the mean over {counted(difference.pairs, 'pair')}" if several else ""
-    controls = [(control.interval, control.other) for control in cell.controls if control.interval is not None]
-    text += "".join(f" and {difference_words(interval)} {other}, its control" for interval, other in controls)
+    for one in cell.controls:
+        if one.interval is not None:
+            text += f" and {difference_words(one.interval)} {one.other}{_of_pairs(one, difference)}, its control"
     if _real(difference):
         where = "on at least one of these pairs " if several else ""
         return f"{text}; {where}training again would show a difference to {difference.other}."

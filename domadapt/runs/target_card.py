@@ -116,7 +116,7 @@ def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
             return None
         card: TargetCard = schema(TargetCard).validate_python({**content, "folder": str(path.parent)})
         return card
-    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         if path.exists():
             log.warning("left out: %s is damaged; copy it again", path)
         return None

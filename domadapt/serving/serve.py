@@ -29,10 +29,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domadapt.analysis.attention import DRAWN_FROM, as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import read_description
 from domadapt.inference.model import Model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
-from domadapt.syntax.parser import PUNCTUATION, Parse, Parser, SpacyParser
+from domadapt.syntax.controls import Control
+from domadapt.syntax.parser import PUNCTUATION, Parse, Parser, parse_warning
 from domadapt.tasks.task import row
 from domadapt.utils.pairs import is_text, paired, parts, text_fields
 from domadapt.utils.text import escape_controls, shortened
@@ -70,7 +72,9 @@ class Answers:
         self.limits = read_limits(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
         self.pairs: bool = model.session.task.pairs
-        self.parser: Parser = model.session.parser if model.session.parses_at_prediction else SpacyParser()
+        self.parser: Parser = model.session.parser
+        while isinstance(self.parser, Control) and not model.session.parses_at_prediction:
+            self.parser = self.parser.parser  # a control's trees were for training; the model reads none now
         self.layer = syntax_layer(folder)
 
     def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
@@ -105,15 +109,18 @@ class Answers:
         return Shown(pieces(text, reply.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
 
     def _drawn(self, text: str, notes: list[str]) -> tuple[str, str]:
-        [parse] = self.parser.parse([UnlabelledText("0", "", text)])
+        read = lower_in_place(text) if self.model.lowercase else text
+        [parse] = self.parser.parse([UnlabelledText("0", "", read)])
         if len(parse.heads) > DRAWN:
             notes.append(f"Trees are drawn of up to {DRAWN} words; this text has {len(parse.heads)}.")
             return "", ""
+        if reason := parse_warning(read, parse, self.parser.name):
+            notes.append(f"The tree may be wrong: {reason}.")
         tree = tree_svg(text, parse, "the parser's tree of the text")
         session = self.model.session
         if not session.encoder.takes_methods or session.encoder.unreachable:
             return tree, ""
-        seen = read_attention(session, self.layer, text, parse)
+        seen = read_attention(session, self.layer, read, parse)
         arcs, agree, of = as_parse(seen.weights, parse)
         if not of:  # one word: it has no head, and nothing else to look at
             return tree, ""

@@ -28,6 +28,7 @@ from domadapt.statistics.resampling import (
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
 UNCLAIMED = "nobody claims anything by it, so it is not tested"
+ORACLE = "target labels chose its epochs: a bound, not tested"
 Run = tuple[str, int]  # method's name and seed
 
 
@@ -187,7 +188,7 @@ def score_names(pair: Pair) -> list[str]:
 def read_scores(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]:
     """Read a pair's scores and, if asked, predictions; a message for each kind of what is missing."""
     runs = {(method.name, run.seed): run for method in pair.methods for run in method.runs}
-    items, missing, messages = dict[Run, ItemCounts](), list[str](), list[str]()
+    items, missing, messages = dict[Run, ItemCounts](), dict[str, list[str]](), list[str]()
     with_score = [name for name, run in runs.items() if run.score(pair.headline) is not None and predictions]
     for name in with_score:
         try:
@@ -196,11 +197,11 @@ def read_scores(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[
             messages.append(str(error))
             continue
         if isinstance(result, str):
-            missing.append(runs[name].folder)
+            missing.setdefault(result, []).append(runs[name].folder)
         else:
             items[name] = result
-    if missing:
-        lacking = f"{len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...)"
+    for what, folders in missing.items():
+        lacking = f"{len(folders)} of {len(with_score)} runs have {what} ({folders[0]} ...)"
         messages.append(f"{pair.name}: {lacking}, so nothing is said about other test items for them")
     by_set: dict[str, list[Run]] = {}
     for name, counts in items.items():
@@ -247,7 +248,7 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
             contrast = Contrast(None, "is the baseline")
         sides[method.name] = {"": contrast, **controls}
         for name, side in sides[method.name].items():
-            if side.other is None or side.mean is None or UNTESTED.get(method.role, UNCLAIMED):
+            if side.other is None or side.mean is None or _untested(method):
                 continue
             seeds = one.seeds(method, side.other)
             if one.same_items(seeds, method, side.other):
@@ -258,6 +259,11 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
             count = len(tested[method_name, name][0][0].counts)
             sides[method_name][name] = replace(sides[method_name][name], items=p, item_count=count)
     return sides
+
+
+def _untested(method: MethodRuns) -> str:
+    """Why nothing is tested of a method; empty where something is."""
+    return ORACLE if method.oracle else UNTESTED.get(method.role, UNCLAIMED)
 
 
 def _named(pair: Pair, name: str) -> MethodRuns | None:
@@ -295,7 +301,7 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
     means = [side.mean for side in sides if side.mean is not None]
     items = [side.items[1] for side in sides if side.items]
     reason = "" if means else "; ".join(dict.fromkeys(side.reason for side in sides))
-    why = reason or UNTESTED.get(method.role, UNCLAIMED)
+    why = reason or _untested(method)
     named = [side.other.name for side in sides if side.other and (side.mean or not over_pairs)]
     tests = _tests_over_pairs(means, why) if over_pairs else _tests_on_a_pair(sides[0], why)
     ends = interval(mean_over_pairs(means)) if means else None

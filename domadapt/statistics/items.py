@@ -74,7 +74,7 @@ def read_items(run: Metrics) -> ItemCounts | str:
         return "the target test has no labels"
     path = Path(run.folder, "predictions.jsonl")
     if not path.is_file():
-        return f"{path.parent}: no predictions.jsonl"
+        return "no predictions.jsonl"
     answers = sorted(read_answers(path, run.task), key=lambda answer: answer[:2])
     if run.headline == "accuracy":  # of one label each, the micro average of all classes
         kinds, average = sorted({label for a in answers for label in a.gold | a.predicted}), "micro"
@@ -84,7 +84,7 @@ def read_items(run: Metrics) -> ItemCounts | str:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run.config.get("task") or {}).get("average", "macro"))
     if not kinds:
-        return f"{path.parent}: metrics.json counts no kinds of label"
+        return "no kind of label that metrics.json counts"
     items = count_items(answers, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:

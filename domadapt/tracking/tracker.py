@@ -192,7 +192,6 @@ class LightningTracker(Tracker):
     shared: str | None = None  #: a folder beside the runs, for a store of all of them, in place of the run's own
     needs: str | None = None  #: the package that this takes, an extra of ours
     open_logger: Logger | None = field(default=None, init=False)
-    last_step: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -223,14 +222,14 @@ class LightningTracker(Tracker):
             self.open_logger.log_hyperparams(run.config)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self.last_step = step
         if self.open_logger:
             self.open_logger.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
 
     def end(self, metrics: Content | None) -> None:
         """Results are one more entry, their names beginning with ``final/``; then close."""
-        if metrics:
-            self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last_step)
+        if metrics:  # at the last step of training, which an attempt before this one may have taken
+            step = max((point["step"] for point in metrics.get("curve", ())), default=0)
+            self.log({f"final/{name}": value for name, value in final(metrics).items()}, step)
         if self.open_logger:
             self.open_logger.finalize("success" if metrics else "failed")
         self.open_logger = None

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
 from domadapt.auditing.copies import annotation, conflicts, duplicates, gaps, near_duplicates, spelling
-from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, worst_first
+from domadapt.auditing.finding import SEVERITIES, Finding, Part, Parts, gather, worst_first
 from domadapt.auditing.shift import gap, shift, vocabulary
-from domadapt.auditing.surface import artefacts, encoding, preparation
+from domadapt.auditing.surface import artefacts, encoding, preparation, surface
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record, Span, from_tokens
 from tests.support import Command, records, write_csv, write_jsonl, write_texts
@@ -397,6 +397,10 @@ def test_what_is_no_trap_is_not_told() -> None:
     assert not [f for f in annotation(kept) if "touches" in f.text]
     assert not [f for f in preparation(planted(**LOWER)) if "tokenised" in f.text]
     assert [*preparation(planted(dev=both(lambda rs: rs[:3], text(str.lower))))] == []
+    written = Part("source train", (Record("1", "camera", "Ein Objektiv."),) * 40)
+    other = Part("target unlabelled", (Record("1", "laptop", "यह लैपटॉप अच्छा है."),) * 40)
+    parts = Parts({"source": "camera", "target": "laptop"}, (written, other), {"source": (), "target": ()})
+    assert [*preparation(parts)] == [] and surface(other)["with_case"] == 0, "a script without case"
     assert not [f for f in conflicts(planted(**TWICE)) if "together" in f.text]
     assert all("fewer than 40 different texts" in f.text for f in artefacts(planted(unlabelled=lambda rs: rs[:10])))
 

@@ -23,6 +23,7 @@ from domadapt.benchmarking.loop import PlannedCell, Progress, Sweep, benchmark, 
 from domadapt.config.compose import LESS_MEMORY, compose, settings, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.methods.method import Method, Step, in_range
+from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, Status
 from domadapt.training.build import run_config
 from domadapt.training.distributed import threads_of_a_job
@@ -97,6 +98,13 @@ def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
     assert [cell.config["method"] for cell in found] == names == [cell.folder.parent.name for cell in found]
     assert [compose("train", cell.overrides).method for cell in found] == names  # as its launcher sees it
     assert [cell.method for cell in found] == ["strong", "few", "plain", "gnn"]
+
+
+def test_a_setting_that_follows_the_seed_is_that_of_each_cell(tmp_path: Path) -> None:
+    for cell in (found := todo(overrides(tmp_path, "trainer.min_steps=${seed}", "benchmark.only=[source_only]"))):
+        assert cell.config["trainer"]["min_steps"] == cell.seed
+        assert cell.key == cell_key(compose("train", cell.overrides))  # as its launcher sees it
+    assert len(found) == 2
 
 
 def test_controls_of_the_command_line_are_those_of_every_cell(tmp_path: Path) -> None:

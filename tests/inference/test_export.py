@@ -33,7 +33,7 @@ from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
 from domadapt.tasks.task import Prediction
-from tests.support import Command, ran, setting_of, small_encoder, write_jsonl
+from tests.support import Command, edit, ran, setting_of, small_encoder, without_checksums, write_jsonl
 
 TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json", "labels_read.json")
 TEXTS = [
@@ -415,6 +415,18 @@ def test_fewer_layers_are_a_stock_model(tiny_run: Path, tmp_path: Path, capfd: A
     pytest.importorskip("onnxscript")
     told = export(tiny_run, tmp_path / "onnx", "onnx", SAID, layers=1, distil_epochs=1)
     assert any("others:" in line for line in told) and any("% of all spans are shared" in line for line in told)
+
+
+@pytest.mark.parametrize("tiny_run", ["extraction"], indirect=True)
+def test_a_model_of_lower_case_gets_smaller_on_lower_case(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = without_checksums(Path(shutil.copytree(tiny_run / "model", tmp_path / "model")))
+    edit(model / "domadapt.json", lambda content: content.update(lowercase=True))
+    read: list[str] = []
+    monkeypatch.setattr("domadapt.inference.export.cut_folder", lambda folder, texts: read.extend(texts) or [])
+    export(model, tmp_path / "cut", texts=SAID, vocabulary="corpus")
+    assert read == [text.lower() for text in SAID] != SAID
 
 
 WORDS = st.text("abcdé一", min_size=1, max_size=7)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.synthetic import synthetic_runs
-from domadapt.reporting.blocks import Prose, Section, Table
+from domadapt.reporting.blocks import Folded, Listing, Prose, Section, Table
 from domadapt.reporting.frames import FORMULA, spreadsheet_safe, write_csv
 from domadapt.reporting.render import LARGEST_PAGE, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
@@ -103,7 +103,8 @@ def test_report_of_a_small_benchmark(make_run: Any, tmp_path: Path) -> None:
     svgs = [dict(attributes) for tag, attributes in page.elements if tag == "svg"]
     assert len(svgs) == 2 and all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
     links = {dict(attributes)["href"] for tag, attributes in page.elements if tag == "a"}
-    assert links <= {f"#{value}" for _, attributes in page.elements for name, value in attributes if name == "id"}
+    ids = [f"#{value}" for _, attributes in page.elements for name, value in attributes if name == "id"]
+    assert links <= {*ids} and len({*ids}) == len(ids)
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
 
 
@@ -259,8 +260,10 @@ def test_runs_on_files_that_were_changed_are_left_out(caplog: pytest.LogCaptureF
 
 
 @given(st.text(max_size=60))
+@example("(www.example.org) see:www.example.org GH-12 :tada: it:")
 def test_no_markup_outside_code(text: str) -> None:
     rest = without_code(harmless(text))
+    assert not re.search(r"GH-\d|:[\w+-]+:", rest)
     assert not re.search(r"[<>`*\[\]|@#\\~$]\S|https?://|www\.|\n|\r", rest.replace("n<", "")), rest
 
 
@@ -289,6 +292,10 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     text = markdown("title", [Section("s", tuple(Prose("wörd " * 200) for _ in range(100)))])
     assert len(text.encode()) <= LARGEST_PAGE
     assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
+    commands = tuple(f"domadapt train seed={seed} {'x' * 90}" for seed in range(1000))
+    text = markdown("title", [Section("s", (Folded("all", (Listing("commands", commands, code=True),)),))])
+    start, _, end = text.partition("Cut here: ")
+    assert end and start.count("<details>") == start.count("</details>") == 2 and "seed=500 " in start
 
 
 def test_found_at_any_depth_once(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

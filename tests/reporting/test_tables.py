@@ -13,8 +13,8 @@ from domadapt.auditing.finding import Finding
 from domadapt.reporting import tables
 from domadapt.reporting.blocks import Prose, Table, rows_and_notes
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.plots import palette, pooled_bins
-from domadapt.reporting.sections import calibration, cost, data, expected, read_audits, significance
+from domadapt.reporting.plots import palette
+from domadapt.reporting.sections import cost, data, expected, read_audits, significance
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
@@ -198,17 +198,6 @@ def test_regret_by_hand() -> None:
     assert isinstance(block, Prose) and "No run recorded" in block.text
 
 
-def test_seeds_bins_are_pooled_by_their_counts() -> None:
-    def run(seed: int, *parts: tuple[float, float, int]) -> Any:
-        bins = [{"confidence": c, "accuracy": a, "count": n} for c, a, n in parts]
-        return make_metrics("lisa", seed, 0.5, calibration={"error": 0.25, "bins": bins})
-
-    (pair,) = grouped([run(1, (0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4)), run(2, (0.75, 1.0, 3))])
-    assert pooled_bins(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
-    _, table = calibration(pair, palette([pair]))
-    assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
-
-
 def test_expected_beside_true() -> None:
     told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
     runs = [make_metrics("gnn", seed, 0.5, expected=told, target_test={"span_f1": 0.5 * seed}) for seed in (1, 2)]
@@ -252,7 +241,7 @@ def test_heatmap_by_hand() -> None:
     values, gaps = [b for b in tables.heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
     assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
     cells, notes = rows_and_notes(gaps)
-    assert cells == [["lisa", "25", "25", "- [1]"]] and "no comparable run" in notes[0]
+    assert cells == [["lisa", "25 (of 1 pair)", "25", "- [1]"]] and "no comparable run" in notes[0]
     assert gaps.rows[0][2][2] == pytest.approx(0.1 / (0.9 - 0.5 - 0.02 / 3), abs=1e-6)  # its shade
     assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
 
@@ -482,3 +471,26 @@ def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
     run = finished("classification")
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
     assert "95 % interval over test texts" in tables.text_table([{**metrics, "folder": str(run)}])
+
+
+RISING = tuple(0.4 + 0.01 * seed for seed in range(7))
+HIGHER = tuple(0.05 + 1.01 * score for score in RISING)
+
+
+def test_a_control_on_fewer_pairs_says_so() -> None:
+    config = {"benchmark": {"controls": {"gnn": "linear"}}}
+    levels = {"source_only": RISING, "gnn": HIGHER}
+    runs = [one for name in "abc" for one in met(levels, target=name, config=config)]
+    pairs = grouped([*runs, *met({"linear": RISING[::-1]}, target="a", config=config)])
+    statistics = compare(pairs)
+    cell = next(one for one in statistics.overall if one.method == "gnn")
+    assert "above linear on 1 pair. " in claim(cell, statistics)
+    assert "above linear on 1 pair, its control;" in verdict(pairs, cell)
+
+
+def test_a_p_value_that_could_not_be_small_says_why() -> None:
+    scores = {f"m{i}": tuple(s + 0.01 * i + 0.001 * j for j, s in enumerate(RISING[:6])) for i in range(1, 5)}
+    pairs = grouped(met({"source_only": RISING[:6], **scores}))
+    (table,) = [block for block in significance(pairs, compare(pairs)).blocks if isinstance(block, Table)]
+    cells, notes = rows_and_notes(table)
+    assert cells[0][3] == "0.125 [2]" and notes[1].startswith("[2] too few seeds (6) to reach p below 0.12 after Holm")

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 import socket
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest
 import domadapt
 from domadapt.cli import verbs
 from domadapt.config.compose import Settings
+from domadapt.syntax.controls import Linear
+from domadapt.syntax.parser import Parse, Text
+from tests.parsers import MadeParser, chain
 from tests.reporting.chromium import Chromium
 from tests.support import Command, client_of
 
@@ -151,6 +155,25 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
     assert unsure.status_code == 400 and "Typed &lt;once&gt;.</textarea>" in unsure.text
     one = client.post("/", data={"text": "Fast"}).text
     assert "0 of 0 words" not in one
+
+
+def test_the_tree_is_of_the_models_own_parser_and_of_the_text_as_it_is_read(tiny_run: Path) -> None:
+    texts = list[str]()
+
+    def parse_of(text: Text) -> Parse:
+        texts.append(text.text)
+        return chain(text)
+
+    model = replace(domadapt.load(tiny_run, "cpu", "32"), lowercase=True)
+    model.session.parser = Linear(MadeParser(parse_of, "spacy/en_other"))
+    answers = Answers(model, tiny_run / "model")
+    shown = answers.shown(" ".join(["Comida"] * 40))
+    assert texts[-1] == " ".join(["comida"] * 40)
+    assert ">dep<" in shown.tree and "previous" not in shown.tree
+    assert "The tree may be wrong: none of the common English words in the text." in shown.notes
+    counted = int(re.search(r"of (\d+) words\)", shown.notes[-1])[1])  # type: ignore[index]
+    assert 1 <= counted < model.session.max_length  # of subwords: what lies beyond is not read
+    assert not any("may be wrong" in note for note in answers.shown("The lens is superb.").notes)
 
 
 def test_packages_that_are_missing_are_told_in_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

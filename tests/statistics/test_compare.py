@@ -13,7 +13,7 @@ from domadapt.runs.groups import Pair
 from domadapt.statistics.compare import Share, compare, share
 from domadapt.statistics.resampling import mean_of, runs_test
 from tests.statistics.made import benchmark, run, span_rows, span_scores
-from tests.support import grouped
+from tests.support import grouped, make_metrics
 
 PAIR = "camera → laptops"
 TARGETS = tuple("abcdef")
@@ -263,3 +263,21 @@ def test_span_types_have_intervals_over_items_too(tmp_path: Path) -> None:
     for found in cell.shares:
         assert found.value is not None and found.value.units == "seeds and test items"
         assert found.value.low < found.value.mean < found.value.high
+
+
+def test_what_target_labels_have_chosen_is_not_tested() -> None:
+    """A bound among the tests would make all others' corrected p-values larger."""
+    low = [0.4 + 0.01 * seed for seed in range(7)]
+    levels = {"source_only": 0.0, "lisa": 0.05, "lisa+oracle_selection": 0.06}
+    found = compare(
+        grouped(make_metrics(m, i, s + up * (1 + s)) for m, up in levels.items() for i, s in enumerate(low))
+    )
+    tests = {cell.method: cell.baseline.retraining for cell in found.cells}
+    assert tests["lisa"].p_holm == tests["lisa"].p == 2**-6
+    assert tests["lisa+oracle_selection"].p is None and "a bound" in tests["lisa+oracle_selection"].reason
+
+
+def test_predictions_that_count_no_kind_are_not_called_missing(tmp_path: Path) -> None:
+    made = run(tmp_path, span_rows(np.ones(4, bool)), {"span_f1": 1.0})
+    (message,) = compare(grouped([made])).messages
+    assert "1 of 1 runs have no kind of label that metrics.json counts" in message

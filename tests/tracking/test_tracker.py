@@ -136,7 +136,7 @@ def followed(name: str, home: Path, attempt: int = 1, **settings: Any) -> None:
     content = {"seed": 1, "injection": {"lisa": {"layer": 2}}}
     tracker.start(Run("a_to_b", "lisa+gnn", 1, "0" * 16, attempt, content, home / "run", home))
     tracker.log({"loss/total": 2.0, "odd (name)": 1.0}, 1)
-    tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}})
+    tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}, "curve": [{"step": 3}, {"step": 6}]})
 
 
 def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
@@ -158,6 +158,8 @@ def test_attempts_keep_their_csv_files(tmp_path: Path) -> None:
     followed("csv", tmp_path)
     followed("csv", tmp_path, attempt=2)
     assert sorted(p.parent.name for p in tmp_path.rglob("metrics.csv")) == ["attempt=1", "attempt=2"]
+    for path in tmp_path.rglob("metrics.csv"):  # whichever attempt took the last step
+        assert [row["step"] for row in read_csv(path)] == ["1", "6"]
     followed("csv", tmp_path, folder=str(tmp_path / "all"))
     assert (tmp_path / "all/a_to_b/lisa+gnn/run/csv/attempt=1/metrics.csv").is_file()
 
