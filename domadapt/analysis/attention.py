@@ -103,7 +103,7 @@ def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:
     names = tuple(
         PUNCTUATION if relation == PUNCTUATION or x < DRAWN_FROM else f"{100 * x:.0f}" for relation, x in shares
     )
-    words, heads = arcs(parse, weights.any(axis=1))
+    words, heads = arcs(parse, weights.max(1, initial=0.0) > 0)
     return Parse(parse.words, best, names, parse.tags), int((best[words] == heads).sum()), len(words)
 
 
