@@ -138,7 +138,7 @@ NOTEBOOK, SPANS = ROOT / "docs" / "tutorial.ipynb", ROOT / "docs" / "spans.md"
 # Of each cell with code, what it prints on any machine.
 PRINTED = (
     (),
-    ("epoch 3 of 3: loss", "epoch 5 of 5: loss"),
+    ("epoch 3 of 3: loss", "epoch 4 of 4: loss"),
     ("too few to expect a score from", "Predicted of 20 target texts", "words that set them apart"),
     ("positive", "negative"),
     ("report.html",),
