@@ -1,8 +1,8 @@
 """How far off expected scores are on runs whose target labels are known.
 
-``python -m benchmarks.expected RUNS ... results/expected.csv`` writes a row, and ``domadapt/analysis/expected.py``
-corrects by it; tests/analysis/test_expected.py checks that it does. Runs should be of development pairs: what is
-corrected here is judged on others (docs/concepts.md).
+``python -m benchmarks.expected RUNS ... results/expected.csv --judged RUNS ...`` writes two rows. The first is of
+development pairs, and ``domadapt/analysis/expected.py`` corrects by it; tests/analysis/test_expected.py checks that it
+does. The second says how good that correction is on confirmation pairs (docs/concepts.md).
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from domadapt.analysis.expected import ESTIMATE
+from domadapt.analysis.expected import ESTIMATE, interval
 from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
 
@@ -31,14 +31,18 @@ class Record(NamedTuple):
     runs: int
 
 
+def off(run: Metrics) -> float:
+    """What a run's estimate is too high by, uncorrected."""
+    score = run.score()
+    assert run.expected is not None and score is not None
+    return run.expected.estimates[ESTIMATE][run.headline] - score
+
+
 def record(runs: Sequence[Metrics]) -> Record:
     """Every pair and method counts once, however many seeds."""
     cells: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
-        score = run.score()
-        assert run.expected is not None and score is not None
-        off = run.expected.estimates[ESTIMATE][run.headline] - score
-        cells.setdefault((run.source, run.target, run.method), []).append(off)
+        cells.setdefault((run.source, run.target, run.method), []).append(off(run))
     means = {cell: fmean(seeds) for cell, seeds in cells.items()}
     errors = []
     for (_, target, _), value in means.items():
@@ -47,19 +51,35 @@ def record(runs: Sequence[Metrics]) -> Record:
     return Record(fmean(means.values()), stdev(means.values()), fmean(errors), len(runs))
 
 
+def judged(runs: Sequence[Metrics], fitted: Record) -> tuple[Record, int]:
+    """The same of runs corrected by what is known of others, and how many scores lie in the range of ``fitted``.
+
+    Every run counts once. The range is of the spread alone, without the chance of which texts were drawn: a narrow one.
+    """
+    left = [off(run) - fitted.bias for run in runs]
+    inside = sum(low <= 0.5 + one <= high for one in left for low, high in [interval(0.5, [0.5, 0.5], fitted.spread)])
+    return Record(fmean(left), stdev(left), fmean(map(abs, left)), len(runs)), inside
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.expected", description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs of development pairs")
     parser.add_argument("output", type=Path, help="CSV to write")
+    parser.add_argument("--judged", nargs="+", type=Path, required=True, help="the same of confirmation pairs")
     given = parser.parse_args(arguments)
-    every = read_runs(given.runs).runs
-    known = [run for run in every if run.method in METHODS and run.expected and run.score() is not None]
+    development, confirmation = (
+        [run for run in read_runs(roots).runs if run.method in METHODS and run.expected and run.score() is not None]
+        for roots in (given.runs, given.judged)
+    )
+    fitted = record(development)
+    fitted = fitted._replace(bias=round(fitted.bias, 3), spread=round(fitted.spread, 3))
+    others, inside = judged(confirmation, fitted)
     with given.output.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("estimate", *Record._fields))
-        found = record(known)
-        writer.writerow((ESTIMATE, *(round(number, 3) for number in found[:3]), found.runs))
+        writer.writerow(("pairs", "estimate", *Record._fields, "inside"))
+        for pairs, found, count in ("development", fitted, ""), ("confirmation", others, inside):
+            writer.writerow((pairs, ESTIMATE, *(round(number, 3) for number in found[:3]), found.runs, count))
 
 
 if __name__ == "__main__":

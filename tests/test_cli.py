@@ -130,6 +130,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "injection=lisaa"], "injection=lisaa: there is no such option; expected one of "),
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
+        (["train", "+sed=3"], "sed: there is no such setting; did you mean seed?"),
+        (["train", "+trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
         (["train", "text=body"], "text: there is no such setting; did you mean data.source.text or data.target.text?"),
         (["train", "batch_size=8"], "did you mean parser.batch_size or trainer.batch_size?"),
         (["train", "control.seed=2"], "control.seed: there is no such setting; choose control= first"),

@@ -99,9 +99,8 @@ def settings(cfg: DictConfig, verb: str) -> Settings:
     """A verb's composed configuration, resolved; refused where one is not set, or null and its default is not."""
     values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     defaults: Any = OmegaConf.to_container(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml")), resolve=False)
-    known = {*defaults, *(group.partition("/")[0] for group, _ in groups(verb))}
-    if verb != "benchmark" and (unknown := sorted({*values} - known)):  # by ++x=1, which Hydra adds
-        raise ValueError(_unknown_key(unknown[0], verb, True, ()))
+    if verb != "benchmark":
+        check_known(cfg, verb)
     for name, default in defaults.items():
         value = values.get(name, default)
         if default == "???" and value in (None, []):
@@ -112,6 +111,18 @@ def settings(cfg: DictConfig, verb: str) -> Settings:
         if isinstance(default, bool):  # trust_code=no is a word, and any word would be a yes
             one_of(name, value, True, False)
     return Settings(**values)
+
+
+def check_known(cfg: Mapping[str, Any], verb: str) -> None:
+    """Refuse what ``+x=1`` adds, which Hydra allows, where nothing reads it: no setting of the verb, nor its trainer's,
+    and none that another one refers to."""
+    beside = OmegaConf.load(str(files("domadapt.conf") / "trainer/default.yaml")) if "trainer" in cfg else {}
+    known = {*_keys(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml"))), "benchmark"}
+    known |= {group.partition("/")[0] for group, _ in groups(verb)} | {f"trainer.{name}" for name in beside}
+    written = OmegaConf.to_yaml(cfg)
+    for name in (*cfg, *(f"trainer.{name}" for name in cfg.get("trainer", ()))):
+        if name not in known and f"${{{name}" not in written:
+            raise ValueError(_unknown_key(name, verb, True, [*beside] if "." in name else ()))
 
 
 def not_set(name: str, verb: str) -> str:

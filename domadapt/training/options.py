@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from domadapt.config.compose import make, to_builtin
+from domadapt.config.compose import check_known, make, to_builtin
 from domadapt.config.overrides import SEEDS, in_range, one_of
 from domadapt.config.resolvers import own_files
 from domadapt.data import corpora
@@ -86,6 +86,7 @@ class RunConfig:
 def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     """The options of a composed ``train.yaml``; settings beside them that training would fail on later are checked."""
     trainer = cfg["trainer"]
+    check_known(cfg, "train")
     given = {field.name: trainer[field.name] for field in fields(TrainerOptions)}
     in_range("trainer.epochs", given["epochs"], 1)
     in_range("trainer.extra_epochs", trainer["extra_epochs"], 0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from benchmarks.expected import record
+from benchmarks.expected import judged, record
 from benchmarks.tables import RESULTS
 from domadapt.analysis import expected
 from domadapt.analysis.expected import ESTIMATE, expected_score, kind_counts, scores, temperature, tempered
@@ -84,7 +84,7 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
 
 
 def test_what_is_known_of_spans_is_what_results_show() -> None:
-    (row,) = read_csv(RESULTS / "expected.csv")
+    row, _ = read_csv(RESULTS / "expected.csv")
     numbers = [float(row[name]) for name in ("bias", "spread", "error")]
     assert row["estimate"] == ESTIMATE and expected.KNOWN["token"] == expected.TrackRecord(*numbers, int(row["runs"]))
 
@@ -99,6 +99,9 @@ def test_a_record_counts_pairs_once_and_leaves_their_target_out() -> None:
     found = record(runs)
     assert found.bias == pytest.approx((0.2 + 0.1 + 0.2) / 3) and found.runs == 4
     assert found.error == pytest.approx((abs(0.2 - 0.15) + abs(0.1 - 0.2) + abs(0.2 - 0.2)) / 3)
+    left, inside = judged(runs, found._replace(bias=0.2, spread=0.05))
+    assert left.bias == pytest.approx(-0.025) and left.error == pytest.approx((0.1 + 0.1 + 0.1 + 0) / 4)
+    assert inside == 1  # 0.2 ± 0.08
 
 
 @pytest.mark.parametrize("kind", ["token", "sequence"])
