@@ -90,7 +90,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         write_jsonl(folder / "a.jsonl", [{"text": row["text"], "entities": row["spans"]} for row in rows])
         source = [f"source.path={folder}/a.jsonl"]
     strange = {"text": "Overnight charging drains, hinges squeak badly."}
-    write_texts(folder / "b.txt", [*records("laptop", 20, 5), *[strange] * 10])
+    target = [{"text": row["text"].lower()} for row in [*records("laptop", 20, 5), *[strange] * 10]]
+    write_texts(folder / "b.txt", target)
     given = ["data=my_files", *source, f"target.path={folder}/b.txt", *TINY, "trainer.min_steps=60"]
     own = [f"paths.run={folder}/run", f"paths.cache={folder}/cache", "trainer.learning_rate=1e-3"]
     return folder, domadapt.train([*given, *own])
@@ -124,6 +125,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: Run, monkeypatch: pytest
     assert len(card.samples) == 10 and card.expected is not None
     told = {warning.text.split(":")[0]: warning.command for warning in card.warnings}
     assert told["target unlike source"].startswith("domadapt audit data=my_files source.path=")
+    assert told["Source and target are prepared in two ways"] == "domadapt train ... data.lowercase=true"
     assert told["72 steps in all, few to learn from"] == "domadapt train ... trainer.min_steps=300"
     assert "too few to expect a score from" in card.warnings[0].text or "never " in card.warnings[0].text
     assert read_card(folder / "run", "of another run") is None

@@ -93,15 +93,22 @@ def most_syntactic(weights: Maps, parse: Parse) -> int:
 
 
 def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:
-    """Each word's most attended word, by (words, words) weights, drawn like its head, its percentage like a relation.
+    """Each word's most attended other word, by (words, words) weights, drawn like its head, its percentage like a
+    relation.
 
-    And how many words look most at their syntactic head, of how many that have one and are read: a word that was cut
-    off looks at nothing.
+    And how many words look more at their syntactic head than at any other word, of how many that have one and are read:
+    a word that was cut off looks at nothing.
+
+    >>> parse = Parse(np.array([[0, 3], [4, 9]]), np.array([1, 1]), ("det", "ROOT"), ("", ""))
+    >>> seen, agree, of = as_parse(np.array([[0.7, 0.2], [0.1, 0.4]], np.float32), parse)
+    >>> seen.heads.tolist(), seen.relations, agree, of
+    ([1, 0], ('20', '10'), 1, 1)
     """
-    best = weights.argmax(1).astype(np.int64) if len(weights) else np.zeros(0, dtype=np.int64)
-    shares = zip(parse.relations, weights.max(1, initial=0.0), strict=True)
+    best = most_attended(weights[None], np.arange(len(weights)))[0]
+    shares = weights[np.arange(len(weights)), best]
     names = tuple(
-        PUNCTUATION if relation == PUNCTUATION or x < DRAWN_FROM else f"{100 * x:.0f}" for relation, x in shares
+        PUNCTUATION if relation == PUNCTUATION or share < DRAWN_FROM else f"{100 * share:.0f}"
+        for relation, share in zip(parse.relations, shares, strict=True)
     )
     words, heads = arcs(parse, weights.max(1, initial=0.0) > 0)
     return Parse(parse.words, best, names, parse.tags), int((best[words] == heads).sum()), len(words)

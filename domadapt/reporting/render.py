@@ -5,8 +5,10 @@ no markup, no HTML, no link, and nobody is mentioned.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -94,7 +96,9 @@ def page(title: str, sections: Sequence[Section]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    places: dict[str, int] = defaultdict(count().__next__)  # of types of spans, as they come: each has its colour
     environment.filters |= {
+        "place": places.__getitem__,
         "escape_controls": lambda value: escape_controls(str(value)),
         "rows_and_notes": rows_and_notes,
         "shade": lambda cell: getattr(cell, "shade", None),

@@ -155,7 +155,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
         rows.append([pair.name, run.method, str(run.seed), *scores, off, percent(estimate.usual_error)])
     header = ["pair", "method", "seed", "expected", "from", "to", "was", "off", "mean error"]
     note = "from, to: nine times in ten; mean error: mean absolute error on corpora the estimate was not fitted to"
-    table = Table("Expected and true headline score, percent", header, rows, [note])
+    table = Table("Expected and true headline score, percent", header, rows, [note], left=frozenset({0, 1}))
     return Section(EXPECTED, (Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table))
 
 

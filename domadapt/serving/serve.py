@@ -125,8 +125,9 @@ class Answers:
         if not of:  # one word: it has no head, and nothing else to look at
             return tree, ""
         notes.append(
-            f"Attention of {100 * DRAWN_FROM:.0f} % and more is drawn from each word to the one that it looks at most: "
-            f"head {seen.head} of layer {seen.layer}, counted from 0, is most like the tree ({agree} of {of} words)."
+            f"An arrow ends at a word that looks, and comes from the other word that it looks at most, if with "
+            f"{100 * DRAWN_FROM:.0f} % or more of its attention. Head {seen.head} of layer {seen.layer}, both counted "
+            f"from 0, puts most on the tree's heads ({agree} of {of} words look at theirs)."
         )
         return tree, tree_svg(text, arcs, "where the model's attention goes")
 
@@ -212,7 +213,8 @@ def add_security_headers(app: ASGIApp) -> ASGIApp:
 def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     """The application, for these hosts alone: a page elsewhere can make a name of its own mean this machine."""
     pages = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True)
-    known = {"about": about, "longest": LONGEST_TEXT, "Markup": Markup}
+    types = [escape_controls(name) for name in answers.model.session.task.names]
+    known = {"about": about, "longest": LONGEST_TEXT, "Markup": Markup, "types": types}
     template = pages.get_template("page.html.jinja", globals=known)
     sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)

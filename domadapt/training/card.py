@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import random
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ FEW_STEPS, FEW_DEV, CUT = 100, FEWEST_DEV, 0.1  # below or above which a warning
 # Labelled and raw texts of the smallest domains that the recipe was measured on: spans, whole texts.
 MEASURED_SIZES = {"token": (371, 100), "sequence": (1300, 1700)}
 PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
-DOMAIN_DIFFERENCES = ("vocabulary", "shift", "preparation")  # kinds of findings: target and source differ
+DOMAIN_DIFFERENCES = ("vocabulary", "shift")  # kinds of findings: target and source differ
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
@@ -271,7 +272,9 @@ def _warnings(
         larger = min(2 * session.max_length, session.encoder.longest)
         yield CardWarning(cut_off, _rerun_command(metrics, "max_length", larger) if larger > session.max_length else "")
     for finding in severe_or_warning:
-        if finding.kind.endswith(DOMAIN_DIFFERENCES):
+        if finding.kind == "preparation" and (setting := re.search(r"(data\.\w+)=true", finding.text)):
+            yield CardWarning(finding.text, _rerun_command(metrics, setting[1], "true"))
+        elif finding.kind.endswith(DOMAIN_DIFFERENCES):
             yield CardWarning(f"target unlike source: {finding.text}", audit_command(metrics.config["data"]))
     labelled = len(session.domains.source_records) + len(session.domains.source_dev)
     for name, count, least in zip(
@@ -302,7 +305,7 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
 
     >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
     >>> list(adverb_questions(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
-    ("opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), predictions 5 of 5 times",
+    ("type opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), predictions 5 of 5 times",
     'if that is right, leave degree_words out of the command')
     """
     known, predictions = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
@@ -320,7 +323,7 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
         if total >= FEW_SPANS and same > 0.8 * total and now > 0.05 * (with_one + predictions[kind, None]):
             do = f"{'have the adverb' if inside else 'leave the adverb out'} ({same} of {total} times)"
             evidence = f"Your labels {do}, predictions {now} of {with_one} times"
-            yield f"{kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
+            yield f"type {kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
 
 
 def words_to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
@@ -365,7 +368,7 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
     return {"questions": tuple(questions), "answer": command} if questions else {}
 
 
-def _rerun_command(metrics: Metrics, setting: str, value: int) -> str:
+def _rerun_command(metrics: Metrics, setting: str, value: int | str) -> str:
     """The run's command with another value, and another folder where it names one."""
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
