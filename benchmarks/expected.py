@@ -75,10 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fitted = record(development)
     fitted = fitted._replace(bias=round(fitted.bias, 3), spread=round(fitted.spread, 3))
     others, inside = judged(confirmation, fitted)
+    rows = ("development", fitted, judged(development, fitted)[1]), ("confirmation", others, inside)
     with given.output.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("pairs", "estimate", *Record._fields, "inside"))
-        for pairs, found, count in ("development", fitted, ""), ("confirmation", others, inside):
+        for pairs, found, count in rows:
             writer.writerow((pairs, ESTIMATE, *(round(number, 3) for number in found[:3]), found.runs, count))
 
 

@@ -127,7 +127,7 @@ class Answers:
         notes.append(
             f"An arrow ends at a word that looks, and comes from the other word that it looks at most, if with "
             f"{100 * DRAWN_FROM:.0f} % or more of its attention. Head {seen.head} of layer {seen.layer}, both counted "
-            f"from 0, puts most on the tree's heads ({agree} of {of} words look at theirs)."
+            f"from 0, puts most on the tree's heads: {agree} of {of} words look at theirs."
         )
         return tree, tree_svg(text, arcs, "where the model's attention goes")
 

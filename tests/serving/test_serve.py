@@ -171,7 +171,7 @@ def test_the_tree_is_of_the_models_own_parser_and_of_the_text_as_it_is_read(tiny
     assert texts[-1] == " ".join(["comida"] * 40)
     assert ">dep<" in shown.tree and "previous" not in shown.tree
     assert "The tree may be wrong: none of the common English words in the text." in shown.notes
-    counted = int(re.search(r"of (\d+) words\)", shown.notes[-1])[1])  # type: ignore[index]
+    counted = int(re.search(r"of (\d+) words look", shown.notes[-1])[1])  # type: ignore[index]
     assert 1 <= counted < model.session.max_length  # of subwords: what lies beyond is not read
     assert not any("may be wrong" in note for note in answers.shown("The lens is superb.").notes)
 
