@@ -104,6 +104,10 @@ def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     spans = [((one, other), [(0, 3, "aspect")]) for one, other, _ in PAIRS]
     with pytest.raises(ValueError, match="pairs of texts take one label each"):
         domadapt.train([*small, "task=extraction"], source=spans, target=rows())
+    spans = [(one, [(0, 2, "aspect")]) for one, *_ in PAIRS]
+    write_jsonl(tmp_path / "test.jsonl", [{"text": "It rains.", "text_pair": "It is dry.", "spans": []}])
+    with pytest.raises(ValueError, match="a labelled text: 'It r.* is a pair; the model learns from single texts"):
+        domadapt.train([*small, f"target.test_path={tmp_path}/test.jsonl"], source=spans, target=["It rains."] * 9)
 
 
 def test_a_noun_of_both_texts_is_replaced_alike(tmp_path: Path) -> None:

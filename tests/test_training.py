@@ -14,9 +14,10 @@ import domadapt
 from domadapt.benchmarking.launching import objective
 from domadapt.models.bilstm import BiLSTM
 from domadapt.runs.groups import typed
-from domadapt.syntax.parser import one_thread_for_numpy
+from domadapt.syntax.conllu import conllu
+from domadapt.syntax.parser import SpacyParser, one_thread_for_numpy
 from domadapt.training.distributed import settings_of_torch
-from tests.support import corpora, finished, records, trained, write_jsonl
+from tests.support import built, corpora, finished, records, trained, write_jsonl
 
 
 def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -198,6 +199,12 @@ def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> No
     parser = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "adaptation=term_substitution"]
     with pytest.raises(ValueError, match="term_substitution: writes new text every epoch, and conllu/.* knows only"):
         domadapt.train([*corpora(tmp_path), *parser, f"paths.cache={tmp_path}/cache"])
+    session = built(tmp_path, "task=classification")
+    texts = [*session.domains.source_train, *session.domains.source_dev, *session.domains.unlabelled.texts]
+    parses = zip(texts, SpacyParser().parse(texts), strict=True)
+    (tmp_path / "parses.conllu").write_text("".join(conllu(t.id, t.text, p) for t, p in parses), encoding="utf-8")
+    nothing = ["adaptation.term_substitution.whole_texts=false", "injection=gnn", "task=classification"]
+    assert not built(tmp_path, *parser, *nothing).augments
 
 
 def test_two_threads_that_train_at_once_draw_no_random_numbers_of_each_other(tmp_path: Path) -> None:

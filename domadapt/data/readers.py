@@ -266,7 +266,7 @@ def delimited(file: OpenedFile) -> Records:
     marked = bool(_SEP.match(file.text))
     header_line = file.text.split("\n", 2)[marked]
     columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
-    header = _header(file.text[:HEAD])
+    header = _header(file.text[: max(HEAD, file.text.find("\n", HEAD))])  # of hundreds of columns it is longer
     if "text" not in header and "text" not in columns:
         raise file.error(1 + marked, "header", header_line, "a column text", files.COLUMN_SETTINGS["text"])
     if max(Counter(filter(None, header)).values(), default=0) > 1:

@@ -280,7 +280,7 @@ def _confidence(obj: Mapping[str, object], where: Location, counted: Counter[str
         return None
     try:
         number = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if 0 <= number <= 1:
         return number

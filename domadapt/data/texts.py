@@ -200,7 +200,8 @@ class Edit(NamedTuple):
 def edited(record: Record, edits: Iterable[Edit]) -> Record:
     """A record with other words in some places; spans and the owner's tokens move along.
 
-    Edits overlap no other, and cover whole spans and tokens, or none. An edit's words, apart by spaces, are its tokens.
+    Edits overlap no other, and no span begins or ends within one. A token that one covers becomes its words, apart by
+    spaces; a token that it covers in part stays one.
 
     >>> from domadapt.data.records import Span
     >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
@@ -230,7 +231,7 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
         inside = {edit.start: edit for edit in ordered}
         ranges: list[tuple[int, int]] = []
         for start, stop in record.words:
-            if start in inside:
+            if start in inside and stop <= inside[start].end:
                 place = moved(start)
                 for word in inside[start].text.split():
                     place = text.index(word, place)
@@ -261,7 +262,7 @@ def detokenised(record: Record) -> Record:
     between = [place for (_, end), (start, _) in pairwise(parts_of(plain.text)) for place in (end, start)]
     spaces = sorted(place for place in found if not any(place[0] <= border <= place[1] for border in between))
     apart = [place for previous, place in pairwise([(0, 0), *spaces]) if place[0] >= previous[1]]
-    whole = edited(plain, (Edit(*place, "") for place in apart))
+    whole = edited(plain, (Edit(at, at + 1, "") for place in apart for at in range(*place)))  # a span may end between
     return edited(whole, (Edit(m.start(), m.end(), '"') for m in re.finditer("``|''", whole.text)))
 
 

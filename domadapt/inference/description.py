@@ -133,11 +133,13 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
     path = encoder / LABELS
     if not path.is_file() and not (encoder.is_dir() and (encoder.parent / NAME).is_file()):
         return []
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        return [LabelsRead(**{**entry, "files": tuple(entry.get("files", ()))}) for entry in read]
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        problem = f"expected what a finished run says of the labels it has read ({type(error).__name__}: {error})"
+        return TypeAdapter(list[LabelsRead]).validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        problem = f"expected what a finished run says of the labels it has read ({reason})"
         raise ValueError(f"{path}: {problem}; {AGAIN}") from error
 
 

@@ -5,7 +5,7 @@ labels it labels as :class:`domadapt.inference.model.Model` does in float32; tes
 """
 
 import json
-import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -63,7 +63,7 @@ class Exported:
             config = _read(path)
             self.labels, self.task = labels_in(config), task_of(config)
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
-            most = config.get("max_position_embeddings") or math.inf  # tokenizers that know none say 1e30
+            most = config.get("max_position_embeddings") or sys.maxsize  # tokenizers that know none say 1e30
             self.longest = int(min(limits["max_length" if self.onnx else "model_max_length"], most))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"expected a model that labels texts or finds spans ({type(error).__name__}: {error})"

@@ -239,8 +239,8 @@ class Session:
 
     @property
     def augments(self) -> bool:
-        """Whether a method changes the source's text from epoch to epoch."""
-        return any(method.augments for method in self.methods.values())
+        """Whether a method changes the source's text from epoch to epoch, for this task."""
+        return any(method.augments and self.task.kind in method.tasks for method in self.methods.values())
 
     def augmented(self, epoch: int) -> list[Example]:
         """The source examples of an epoch, counted from 0; only what a method has changed is tokenised again."""

@@ -92,6 +92,7 @@ class Extraction(Task):
         return {"types": self.types, "transitions": transitions, "temperature": round(self.temperature, 4)}
 
     def check(self, records: Sequence[Record]) -> None:
+        self.check_texts((record.text for record in records), "a labelled text")
         for record in records:
             check_annotated(record, "spans or tags", record.spans, "extraction")
             for span in record.spans or ():

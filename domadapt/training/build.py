@@ -149,7 +149,8 @@ def _check_parser(session: Session, parser: Any) -> None:
     words_given = all(record.words is not None for record in session.domains.source_train)
     needed = session.reads("parses") or (session.task.kind == "token" and not words_given)
     if session.augments and needed and not getattr(parser, "takes_new_text", True):
-        names = ", ".join(name for name, method in session.methods.items() if method.augments)
+        working = ((name, m) for name, m in session.methods.items() if session.task.kind in m.tasks)
+        names = ", ".join(name for name, method in working if method.augments)
         why = f"writes new text every epoch, and {parser.name} knows only texts parsed before"
         raise ValueError(f"{names}: {why}; parser=shipped")
     if session.parses_at_prediction and getattr(parser, "file_alone", False):

@@ -258,6 +258,8 @@ def test_texts_of_a_file_that_nobody_has_labelled_are_left_out(tmp_path: Path) -
     known, told = read_labelled(str(path), "laptop", {"A", "B"}, Classification(["bad", "good"]))
     assert [(record.text, record.label) for record in known] == [("A", "good")]
     assert told["text without labels, left out"] == 1
+    with pytest.raises(ValueError, match="letter by letter; with data.lowercase or data.detokenise, so changed"):
+        read_labelled(str(path), "laptop", {"a", "b"}, Classification(["bad", "good"]))  # as a run reads them
 
 
 def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(

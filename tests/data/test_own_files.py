@@ -227,6 +227,12 @@ def test_spans_and_tokens_move_along() -> None:
     assert [found.text[start:end] for start, end in found.words or ()] == ["The", "large", "lens", "sharp"]
 
 
+def test_a_token_that_changes_in_part_stays_whole_and_a_span_may_end_between_two_spaces() -> None:
+    record = Record("1", "camera", "-LRB-sharp lens  , so", ((0, 10), (11, 15)), None, (Span(11, 16, "aspect"),))
+    found = detokenised(record)
+    assert (found.text, found.words, found.spans) == ("(sharp lens, so", ((0, 6), (7, 11)), (Span(7, 11, "aspect"),))
+
+
 def test_own_files_can_be_lower_cased_and_detokenised(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\nGood one .,Good\nBad one .,Bad\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("A Text .\n", encoding="utf-8")

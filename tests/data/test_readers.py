@@ -169,6 +169,9 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "a header of several lines, and a table's empty margin": (
         "a.csv", 'text;"label";"more\n(if any)";;\nSharp.;good;;;\n', ["good"],
         {"unknown field 'more (if any)', ignored": 1, "unknown field '', ignored": 1}),
+    "a header of a thousand columns": (
+        "a.csv", f"text,{','.join(map(str, range(1200)))},label\nSharp.{',5' * 1200},good\n", ["good"],
+        {f"unknown field '{n}', ignored": 1 for n in range(1200)}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
     "SemEval 2015": (
         "a.xml", XML_2015, [["soup"]],

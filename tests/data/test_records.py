@@ -174,7 +174,7 @@ def test_what_is_refused_and_why(obj: object, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("said", "read"), [(0, 0.0), (0.5, 0.5), ("0.25", 0.25), ("", None), (None, None), (95, None), (True, None),
-                       ("high", None), (float("nan"), None), ([1], None)]
+                       ("high", None), (float("nan"), None), ([1], None), (10**400, None)]
 )  # fmt: skip
 def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: float | None) -> None:
     spans = [{**where, "type": "ASP", "confidence": said} for where in ({"start": 0, "end": 2}, {"text": "p"})]

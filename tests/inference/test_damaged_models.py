@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import domadapt
 from domadapt.analysis.attention import syntax_layer
-from domadapt.inference.description import model_as_backbone
+from domadapt.inference.description import labels_read, model_as_backbone
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS
 from tests.support import Command, corpora, edit, of_yaml, without_checksums
@@ -203,6 +203,14 @@ def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield (*path, name)
         if isinstance(inside, dict) and name != "relations":
             yield from places(inside, (*path, name))
+
+
+@pytest.mark.parametrize("entry", [{"source": 5}, {"source": "a", "target_labels": "many"}, {"role": "adapted"}, [1]])
+def test_what_is_said_of_labels_is_checked(tmp_path: Path, entry: object) -> None:
+    entry = {"role": "adapted", **entry} if isinstance(entry, dict) else entry
+    (tmp_path / "labels_read.json").write_text(json.dumps([entry]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"labels_read.json: expected what a finished run says .* read \(.*train the"):
+        labels_read(tmp_path)
 
 
 def test_every_field_of_every_wrong_type_or_missing(models: Path, tmp_path: Path) -> None:

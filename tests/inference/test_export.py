@@ -21,10 +21,12 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
+from domadapt.data.domains import unlabelled
 from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, LabelsRead, read_description
 from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_non_stock, write_onnx
+from domadapt.inference.light import Exported
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, stock_model
@@ -141,6 +143,13 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     settings = json.loads((path := tmp_path / "out" / "tokenizer_config.json").read_text("utf-8"))
     path.write_text(json.dumps({**settings, "model_max_length": int(1e30)}))  # as many stock models have it
     assert "longer than" in command("predict", "model=out", f"text={'menus ' * 2000}")[1]
+
+
+def test_a_stock_model_of_relative_positions_reads_texts_of_any_length(tmp_path: Path) -> None:
+    encoder = small_encoder(tmp_path, "xlnet")
+    encoder.tokenizer.model_max_length = int(1e30)  # as of many stock models
+    encoder.save(tmp_path)
+    assert not Exported(tmp_path).predict_texts([*unlabelled(["Sharp. " * 200])])[0].truncated
 
 
 def test_code_in_a_strangers_folder_is_not_run_to_score_it(tiny_run: Path, tmp_path: Path, command: Command) -> None:

@@ -161,7 +161,7 @@ def read_labelled(path: str, domain: str, texts: Container[str], task: Task) -> 
     if not known:
         raise ValueError(
             f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "
-            f"expected texts of the target's file, letter by letter"
+            f"expected texts of the target's file, letter by letter; with data.lowercase or data.detokenise, so changed"
         )
     if bad := [line for line in warning_lines(corpus.warnings) if line.startswith(NO_PROBABILITY)]:
         raise ValueError(f"{path}: {bad[0].replace(', ignored', '')}; write a probability, or leave it out")
