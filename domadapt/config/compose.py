@@ -116,13 +116,15 @@ def settings(cfg: DictConfig, verb: str) -> Settings:
 def check_known(cfg: Mapping[str, Any], verb: str) -> None:
     """Refuse what ``+x=1`` adds, which Hydra allows, where nothing reads it: no setting of the verb, nor its trainer's,
     and none that another one refers to."""
-    beside = OmegaConf.load(str(files("domadapt.conf") / "trainer/default.yaml")) if "trainer" in cfg else {}
+    beside: list[str] = []
+    if "trainer" in cfg:
+        beside += _keys(OmegaConf.load(str(files("domadapt.conf") / "trainer/default.yaml")))
     known = {*_keys(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml"))), "benchmark"}
     known |= {group.partition("/")[0] for group, _ in groups(verb)} | {f"trainer.{name}" for name in beside}
     written = OmegaConf.to_yaml(cfg)
-    for name in (*cfg, *(f"trainer.{name}" for name in cfg.get("trainer", ()))):
+    for name in map(str, (*cfg, *(f"trainer.{name}" for name in cfg.get("trainer", ())))):
         if name not in known and f"${{{name}" not in written:
-            raise ValueError(_unknown_key(name, verb, True, [*beside] if "." in name else ()))
+            raise ValueError(_unknown_key(name, verb, True, beside if "." in name else ()))
 
 
 def not_set(name: str, verb: str) -> str:

@@ -372,7 +372,7 @@ def _spans_of_records(
         raise DataError(where, "tags", obj["tags"], "spans beside a text", "give tokens with the tags")
     if obj.get("spans") is None:
         return None
-    spans = []
+    spans, quotes = list[Span](), list[tuple[str, str, float | None]]()
     for position, item in enumerate(_list(obj, "spans", where)):
         field = f"spans[{position}]"
         match item:
@@ -388,15 +388,17 @@ def _spans_of_records(
                 spans.append(Span(start, end, kind, _confidence(item, where, counted)))
             case {"text": str(quote), "type": str(kind), **more} if kind and quote and not more.keys() - {"confidence"}:
                 _check_name(kind, f"{field} type", where)
-                taken = {span.start for span in spans}
-                at = next((place for place in _places_of(quote, text) if place not in taken), -1)
-                if at < 0:
-                    counted["span whose text is not in the text, left out"] += 1
-                else:
-                    spans.append(Span(at, at + len(quote), kind, _confidence(item, where, counted)))
+                quotes.append((quote, kind, _confidence(item, where, counted)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"} or {"text": "the fan", "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type, or text and type alone", fix)
+    for quote, kind, confidence in sorted(quotes, key=lambda given: -len(given[0])):  # 'life' not in 'battery life'
+        size = len(quote)
+        free = (a for a in _places_of(quote, text) if not any(s.start < a + size and a < s.end for s in spans))
+        if (at := next(free, -1)) < 0:
+            counted["span whose text has no place of its own in the text, left out"] += 1
+        else:
+            spans.append(Span(at, at + size, kind, confidence))
     once = dict.fromkeys(spans)
     if repeats := len(spans) - len(once):  # as of a text that stands twice in a table of spans
         counted["span given twice, once kept"] += repeats

@@ -142,7 +142,13 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
         "a.csv", 'text,"a, b",label\nSharp.,5,good\n', ["good"], {"unknown field 'a, b', ignored": 1}),
     "spans told by their words": (
         "a.jsonl", line(text="A fantastic fan, a loud fan.", spans=[{"text": w, "type": "aspect"} for w in QUOTED]),
-        [["fan", "fan"]], {"span whose text is not in the text, left out": 1}),
+        [["fan", "fan"]], {"span whose text has no place of its own in the text, left out": 1}),
+    "a word that stands in a longer span and again": (
+        "a.jsonl", line(text="Fan noise, a fan.", spans=[{"text": w, "type": "a"} for w in ("fan", "Fan noise")]),
+        [["Fan noise", "fan"]], {}),
+    "words of one length that stand where another span is": (
+        "a.jsonl", line(text="Fans fan.", spans=[{"text": "fan", "type": "a"}, {"start": 5, "end": 8, "type": "b"}]),
+        [["fan"]], {"span whose text has no place of its own in the text, left out": 1}),
     "spaCy's list": (
         "a.json", '[["A lens.", {"entities": [[2, 6, "a"]]}],\n["Dull.", {"entities": []}]]', [["lens"], []], {}),
     "spans of a spreadsheet": (
