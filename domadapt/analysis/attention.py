@@ -18,7 +18,6 @@ from domadapt.syntax.parser import PUNCTUATION, Parse
 from domadapt.utils.work import progress
 
 Maps = NDArray[np.float32]  # (heads, pieces or words, the same), attending one in rows
-Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 DRAWN_FROM = 0.1  # share of a word's attention that is drawn
 
@@ -146,10 +145,10 @@ class Tally:
             self.hits[name] = self.hits.get(name, 0) + hits[..., mask].sum(-1)
             self.offsets[name] = self.offsets.get(name, 0) + apart[:, mask].sum(-1)
 
-    def shares(self, counted: Mapping[str, Places], relation: str) -> Array | None:
-        """Of hits or offsets, the shares of the relation's words; None of too few."""
+    def share(self, counted: Mapping[str, Places], relation: str, place: int) -> float | None:
+        """Of hits or offsets, one's share of the relation's words; None of too few."""
         words = self.words.get(relation, 0)
-        return np.asarray(counted[relation] / words) if words >= FEWEST_WORDS else None
+        return round(float(counted[relation].ravel()[place] / words), 4) if words >= FEWEST_WORDS else None
 
 
 def most_attended(weights: Maps, words: Places) -> Places:
@@ -182,27 +181,23 @@ class Relation:
 
 def heads_of(tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> tuple[Relation, ...]:
     """What the best heads on source text do, by relation, the commonest first; tallies are by model and side."""
-    counted = next(iter(tallies.values()))["source"].words
-    names = [name for name, count in counted.items() if count >= FEWEST_WORDS]
-    names.sort(key=lambda name: (name != ALL, -counted[name]))
-    return tuple(_relation(name, tallies, layers) for name in names)
-
-
-def _relation(name: str, tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> Relation:
-    sides = next(iter(tallies.values()))
-    offsets = {side: tally.shares(tally.offsets, name) for side, tally in sides.items()}
-    offset = int(sides["source"].offsets[name].argmax())
-    best = {}
-    for model, by_side in tallies.items():
-        shares = {side: tally.shares(tally.hits, name) for side, tally in by_side.items()}
-        source = by_side["source"].hits[name].reshape(2, layers, -1)
-        place = int(source.argmax())
-        direction, layer, head = np.unravel_index(place, source.shape)
-        accuracy = {s: None if x is None else round(float(x.ravel()[place]), 4) for s, x in shares.items()}
-        best[model] = Best(int(layer), int(head), DIRECTIONS[int(direction)], accuracy)
-    words = {side: tally.words.get(name, 0) for side, tally in sides.items()}
-    right = {side: None if x is None else round(float(x[offset]), 4) for side, x in offsets.items()}
-    return Relation(name, words, OFFSETS[offset], right, best)
+    sides, relations = next(iter(tallies.values())), list[Relation]()
+    counted = sides["source"].words
+    for name in sorted(counted, key=lambda name: (name != ALL, -counted[name])):
+        if counted[name] < FEWEST_WORDS:
+            continue
+        best = {}
+        for model, by_side in tallies.items():
+            source = by_side["source"].hits[name].reshape(2, layers, -1)
+            place = int(source.argmax())
+            direction, layer, head = np.unravel_index(place, source.shape)
+            accuracy = {side: tally.share(tally.hits, name, place) for side, tally in by_side.items()}
+            best[model] = Best(int(layer), int(head), DIRECTIONS[int(direction)], accuracy)
+        words = {side: tally.words.get(name, 0) for side, tally in sides.items()}
+        offset = int(sides["source"].offsets[name].argmax())
+        right = {side: tally.share(tally.offsets, name, offset) for side, tally in sides.items()}
+        relations.append(Relation(name, words, OFFSETS[offset], right, best))
+    return tuple(relations)
 
 
 def read_heads(subject: Subject) -> tuple[Relation, ...]:

@@ -216,13 +216,11 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
 
     As :class:`~domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEWEST_DEV` texts, or without BIO.
     """
-    tags = task.kind == "token"
-    if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
+    sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
+    other_tags = task.kind == "token" and task.labels != tag_names([t[2:] for t in task.labels[1::2]])
+    if sizes[0] < FEWEST_DEV or not sizes[1] or other_tags:
         return None
     known, heat = KNOWN[task.kind], temperature(dev)
-    sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
-    if sizes[0] < FEWEST_DEV:
-        return None
     kinds = [kind_counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
     kinds.insert(0, kind_counts(dev, task.labels, labelled=True))
     how = task.headline, getattr(task, "average", "macro")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from domadapt.analysis.subject import Subject, every_layer, layer_names
 from domadapt.data.batches import Example
@@ -30,10 +31,7 @@ States = Sequence[Tensor]  # (n, width) of the words of each sentence
 
 @dataclass(frozen=True, slots=True)
 class TreeScores:
-    """How well predicted distances between words, and predicted depths, tell a sentence's tree, punctuation aside.
-
-    The scores of Hewitt & Manning 2019 (https://aclanthology.org/N19-1419).
-    """
+    """How well predicted distances between words, and depths, tell a sentence's tree, punctuation aside."""
 
     uuas: float  #: share of arcs that are in the minimum spanning tree of predicted distances
     distance: float  #: Spearman's correlation with the true ones from each word, mean of its means a length
@@ -94,9 +92,9 @@ def spearman(one: NDArray[np.generic], other: NDArray[np.generic]) -> Array:
 class Probe:
     """Structural probes: is there a linear map under which squared distances of word states are distances in the tree?
 
-    Hewitt & Manning 2019. One map for distances, |B(h_i - h_j)|² ≈ arcs between i and j, one for depths, |B h_i|² ≈
-    arcs to the root, of rank k, by the mean absolute error, each sentence by its own size. What they recover is the
-    parser's tree: on text that it parses wrongly, a better encoder scores lower.
+    Hewitt & Manning 2019 (https://aclanthology.org/N19-1419). One map for distances, |B(h_i - h_j)|² ≈ arcs between i
+    and j, one for depths, |B h_i|² ≈ arcs to the root, of rank k, by the mean absolute error, each sentence by its own
+    size. What they recover is the parser's tree: on text that it parses wrongly, a better encoder scores lower.
     """
 
     distance: Tensor  #: (width, rank)
@@ -154,15 +152,12 @@ def fit(states: States, trees: Sequence[Tree], rank: int = RANK, epochs: int = E
 
 def _padded(chosen: NDArray[np.int64], states: States, trees: Sequence[Tree], scale: float) -> tuple[Tensor, ...]:
     """States (batch, n, width), distances (batch, n, n), depths (batch, n), and which words there are (batch, n)."""
-    most = max(len(trees[i].words) for i in chosen)
-    points = torch.zeros(len(chosen), most, states[0].shape[1])
-    distances, depths, real = (torch.zeros(len(chosen), most, *shape) for shape in ((most,), (), ()))
-    for row, i in enumerate(chosen):
-        size = len(trees[i].words)
-        points[row, :size] = states[i] * scale
-        distances[row, :size, :size] = torch.from_numpy(trees[i].distances)
-        depths[row, :size] = torch.from_numpy(trees[i].depths)
-        real[row, :size] = 1
+    points = pad_sequence([states[i] * scale for i in chosen], batch_first=True)
+    depths = pad_sequence([torch.from_numpy(trees[i].depths).float() for i in chosen], batch_first=True)
+    real = pad_sequence([torch.ones(len(trees[i].words)) for i in chosen], batch_first=True)
+    distances = torch.zeros(*real.shape, real.shape[1])
+    for row, i in zip(distances, chosen, strict=True):
+        row[: len(trees[i].words), : len(trees[i].words)] = torch.from_numpy(trees[i].distances)
     return points, distances, depths, real
 
 

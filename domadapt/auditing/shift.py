@@ -251,9 +251,8 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
 
 
 def _predicted(texts: Sequence[str], gold: Sequence[str], predicted: Sequence[str]) -> ItemCounts:
-    answers = [
-        Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in predicted)))
-    ]
+    labels = (({wanted}, {found}) for wanted, found in zip(gold, predicted, strict=True))
+    answers = [Answer(str(i), text, *both) for i, (text, both) in enumerate(zip(texts, labels, strict=True))]
     return count_items(answers, sorted({*gold}), "present")
 
 

@@ -127,7 +127,10 @@ def cells(cfg: Settings, overrides: Sequence[str]) -> list[PlannedCell]:
         composed.append((str(method), words, compose("train", [*words, f"seed={matrix['seeds'][0]}"])))
     planned = []
     for seed, (name, words, config) in product(matrix["seeds"], composed):  # stopped early, it has some of each
-        words, values = _set_method(name, words, with_seed(words, config, [f"seed={seed}"]))
+        values = with_seed(words, config, [f"seed={seed}"])
+        shown = with_labels_once(name, values["target_labels"])  # unless the matrix or the user gives method=
+        if values["method"] != shown and not any(word.startswith("method=") for word in words):
+            words, values = (*words, f"method={quoted(shown)}"), values | {"method": shown}
         planned.append(PlannedCell(name, seed, (*words, f"seed={seed}"), values))
     return unique_cells(planned)
 
@@ -143,16 +146,6 @@ def _overrides(name: str, given: Any) -> list[str]:
     if not isinstance(given, list) or not all(isinstance(override, str) for override in given):
         raise ValueError(f"{name}: {given}: expected a list of overrides, such as ['injection=gnn']")
     return [lengthen(override) for override in given]
-
-
-def _set_method(
-    name: str, overrides: tuple[str, ...], config: dict[str, Any]
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """A cell under its name in the matrix, with its target labels, unless the matrix or the user gives ``method=``."""
-    name = with_labels_once(name, config["target_labels"])
-    if config["method"] == name or any(override.startswith("method=") for override in overrides):
-        return overrides, config
-    return (*overrides, f"method={quoted(name)}"), config | {"method": name}
 
 
 def unique_cells(todo: list[PlannedCell]) -> list[PlannedCell]:

@@ -277,8 +277,7 @@ def _flat(error: BaseException) -> str:
 
 
 def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> str | None:
-    """A setting that is not there, and the one it is likeliest to be; ``absent`` from what is chosen, which has those
-    ``beside`` it."""
+    """A setting that is not there, and what was meant; ``absent`` from what is chosen, which has those ``beside``."""
     composed, own = "train" if verb == "adapt" else verb, ["data=my_files"]
     choices = {group for group, _ in groups(composed)}
     known = {*_keys(compose(composed, own if verb == "adapt" else ())), *choices}

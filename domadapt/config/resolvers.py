@@ -74,22 +74,18 @@ def method_name(
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    called = with_labels("+".join(str(name) for name in added) or "source_only", target_labels)
+    called = with_labels_once("+".join(str(name) for name in added) or "source_only", target_labels)
     return "@".join([called, *map(str, control or {})])
 
 
-def with_labels(name: str, target_labels: int | str) -> str:
-    """A method's name, and how many target labels it was given, a number or ``all``."""
-    return f"{name}+{target_labels}_labels" if target_labels else name
-
-
 def with_labels_once(name: str, target_labels: int | str) -> str:
-    """The same of a name that somebody gave, which may say so already.
+    """A method's name, and how many target labels it was given, a number or ``all``, unless it says so already.
 
     >>> with_labels_once("mine", 32), with_labels_once("gnn+32_labels@linear", 32), with_labels_once("mine", 0)
     ('mine+32_labels', 'gnn+32_labels@linear', 'mine')
     """
-    return name if with_labels("", target_labels) in name else with_labels(name, target_labels)
+    added = f"+{target_labels}_labels" if target_labels else ""
+    return name if added in name else name + added
 
 
 def role(config: dict[str, Any]) -> str:

@@ -14,18 +14,7 @@ from domadapt.analysis.attention import ALL, FEWEST_WORDS, Best, Relation, read_
 from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
-from domadapt.reporting.blocks import (
-    Block,
-    Column,
-    Figure,
-    Folded,
-    Prose,
-    Section,
-    Table,
-    TableCell,
-    columns_for,
-    make_table,
-)
+from domadapt.reporting.blocks import Block, Figure, Folded, Prose, Section, Table, TableCell, columns_for, make_table
 from domadapt.reporting.plots import INK, draw_svg, legend, style_axes, wrap_name
 from domadapt.reporting.render import listed, number, page, percent, points
 from domadapt.utils.text import counted, plain_json
@@ -93,10 +82,8 @@ def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) 
             values = [r.best[model].accuracy[side] for r in shown]
             _dots(axes, values, marker, color=COLORS[model], markersize=5, alpha=0.85, clip_on=False)
         axes.set_yticks(range(len(shown)), [r.name for r in shown])
-        axes.set_xlim(0, 100)
-        axes.set_ylim(len(shown) - 0.5, -0.6)
+        axes.set(xlim=(0, 100), ylim=(len(shown) - 0.5, -0.6), xlabel=f"{wrap_name(domain, 20, 1)}, %")
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"{wrap_name(domain, 20, 1)}, %")
         style_axes(axes, "both")
     looks = [("best offset", INK, "|"), *((MODEL_NAMES[model], COLORS[model], mark) for model, mark in MARKERS.items())]
     legend(figure, [Line2D([], [], color=c, marker=mark, linestyle="", label=name) for name, c, mark in looks])
@@ -132,16 +119,15 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
         clear = None if value is None or base is None else float(np.clip(2 * (value - base), -1, 1))
         return TableCell(percent(value), shade=clear)
 
-    columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
-    columns.append(("offset", lambda r: f"{r.offset:+d}"))
-    columns += columns_for({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
+    columns = columns_for({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
     for model, name in MODEL_NAMES.items():
         columns += columns_for({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
         keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
         columns += columns_for(keys, lambda r, key: accuracy(r, *key))
+    first = ("words", lambda r: f"{r.words['source']:,}"), ("offset", lambda r: f"{r.offset:+d}")
     notes = [GREEN, "→: the word attends to its head; ←: its head attends to it; words: of the source"]
     title = "Best head of all layers, percent of words whose head is found"
-    return make_table(title, shown, columns, notes, narrow=True)
+    return make_table(title, shown, [("relation", lambda r: r.name), *first, *columns], notes, narrow=True)
 
 
 ABLATION_TITLE = "Heads switched off"
@@ -178,8 +164,7 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
             axes.plot(at, [100 * e.change for e in heads], "o", color=color, markersize=3.5, label=label)
         axes.set_xticks(range(len(effects.heads)))
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
-    axes.set_xlabel("layer; a dot is a head")
-    axes.set_ylabel(f"{wrap_name(ablation.headline, 16, 1)} without it, points")
+    axes.set(xlabel="layer; a dot is a head", ylabel=f"{wrap_name(ablation.headline, 16, 1)} without it, points")
     style_axes(axes)
     axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=2)
 

@@ -35,10 +35,7 @@ class TableRow:
 
 
 def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
-    """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain.
-
-    Intervals are over seeds alone without statistics.
-    """
+    """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain."""
     lines = [_row(pair, method, statistics) for method in pair.methods]
     scores = {row.name: row.target.mean if row.target else 0.0 for row in lines}
 

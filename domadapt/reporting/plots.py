@@ -206,8 +206,7 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
     for label, (_, bold) in zip(axes.get_yticklabels(), names, strict=True):
         label.set_fontweight("bold" if bold else "normal")
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(y - 0.4, -0.6)
-    axes.set_xlabel(f"{escape_controls(headline)}, target test, %")
+    axes.set(ylim=(y - 0.4, -0.6), xlabel=f"{escape_controls(headline)}, target test, %")
     style_axes(axes, "x")
     holders = {role: next((group for group in groups if role in group.lines), None) for role in LINES}
     handles = [key(LINES[r], color=colors[holder.lines[r][0].name]) for r, holder in holders.items() if holder]
@@ -338,10 +337,7 @@ def calibration_svg(methods: Sequence[MethodRuns], colors: Colors, alt: str) -> 
             most = max(n for _, _, n in points)
             axes.plot(x, y, **look, linewidth=1.2)
             axes.scatter(x, y, s=[6 + 50 * n / most for _, _, n in points], color=look["color"], clip_on=False)
-        axes.set_xlim(0, 100)
-        axes.set_ylim(0, 100)
-        axes.set_xlabel("confidence, %")
-        axes.set_ylabel("right, %")
+        axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="confidence, %", ylabel="right, %")
         style_axes(axes, "both")
         handles = [key(wrap_name(method.name, 40, 1), **look) for method, look in zip(methods, looks, strict=True)]
         legend(figure, handles, 1, "outside lower left")

@@ -56,8 +56,8 @@ def score_name(name: str) -> str:
     return name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name
 
 
-def drop_empty_columns(table: Table) -> Table:
-    """A table without the columns that hold nothing but dashes: a note says why they would.
+def drop_empty_columns(table: Block) -> Block:
+    """A table, or tables folded away, without the columns that hold nothing but dashes: a note says why they would.
 
     >>> from domadapt.reporting.blocks import TableCell
     >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
@@ -65,6 +65,10 @@ def drop_empty_columns(table: Table) -> Table:
     >>> one.header, one.rows, one.notes
     (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
     """
+    if isinstance(table, blocks.Folded):
+        return replace(table, blocks=tuple(map(drop_empty_columns, table.blocks)))
+    if not isinstance(table, Table):
+        return table
     columns = range(len(table.header))
     empty = [c for c in columns[1:] if table.rows and all(as_cell(row[c]).text == "-" for row in table.rows)]
     if not empty or len(empty) == len(columns) - 1:

@@ -153,20 +153,11 @@ UNLABELLED_PAGE: tuple[Part, ...] = (opening, on_the_target, details, provenance
 def contents(finished: Finished) -> list[Section]:
     """All sections; those that have nothing to show but a line are put together at the end."""
     every = [section for part in (PAGE if finished.has_scores else UNLABELLED_PAGE) for section in part(finished)]
-    every = [replace(section, blocks=_drop_empty_columns(section.blocks)) for section in every]
+    every = [replace(section, blocks=tuple(map(drop_empty_columns, section.blocks))) for section in every]
     empty = [s for s in every if s.title in OPTIONAL and s.level == 2 and len(s.blocks) == 1]
     lines = [Prose(f"{s.title}: {b.text}", "soft") for s in empty for b in s.blocks if isinstance(b, Prose)]
     full = [section for section in every if section not in empty]
     return [*full, *([Section("Not in this report", tuple(lines))] if lines else [])]
-
-
-def _drop_empty_columns(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    def one(block: Block) -> Block:
-        if isinstance(block, Folded):
-            return replace(block, blocks=_drop_empty_columns(block.blocks))
-        return drop_empty_columns(block) if isinstance(block, Table) else block
-
-    return tuple(map(one, blocks))
 
 
 def report(

@@ -217,10 +217,7 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
 
 
 def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> tuple[list[Audit], list[str]]:
-    """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given.
-
-    And one message for each file that could not be read.
-    """
+    """Audits below the runs' folders, or of an ``audit.json`` or folder given; a message for each unreadable file."""
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     found = [f for place in places for f in ([place] if place.is_file() else below(place, "audit.json"))]
     files = sorted({f.resolve() for f in found if given is not None or f.name == "audit.json"})

@@ -5,17 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from domadapt.reporting.blocks import (
-    Block,
-    Column,
-    Prose,
-    Section,
-    Table,
-    TableCell,
-    columns_for,
-    make_table,
-    split_columns,
-)
+from domadapt.reporting.blocks import Block, Prose, Section, Table, TableCell, columns_for, make_table, split_columns
 from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
 from domadapt.reporting.render import as_text, percent, score_name
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
@@ -53,9 +43,9 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     clean = [row.clean for row in lines if row.clean]
     columns = [
         ("method", lambda row: row.name + (f" ({CEILING})" if row.method.role == "in_domain" else "")),
-        ("score", lambda row: _mean(row.target)),
+        ("score", lambda row: percent(row.target.mean if row.target else None)),
         ("interval", lambda row: _interval(row.target)),
-        *([("clean", lambda row: _mean(row.clean))] if clean else []),
+        *([("clean", lambda row: percent(row.clean.mean if row.clean else None))] if clean else []),
         *([("clean interval", lambda row: _interval(row.clean))] if any(c.low is not None for c in clean) else []),
         *columns_for({n: score_name(n) for n in detail_names(pair)}, lambda row, name: percent(row.details.get(name))),
         ("source", lambda row: percent(row.source)),
@@ -146,10 +136,6 @@ def _interval(value: Interval | None) -> str | TableCell:
     return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.units][0]})"
 
 
-def _mean(value: Interval | None) -> str:
-    return percent(value.mean if value else None)
-
-
 COLUMNS = 8  # of a table that fits a printed page
 
 
@@ -182,9 +168,9 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
             mean_gaps[name] = f"{100 * known.value.mean:.0f}{of}"
 
     def part(title: str, names: Sequence[str], cell: Any, means: Any, notes: Sequence[str] = ()) -> list[Table]:
-        columns: list[Column] = [("method", str), *([("mean", lambda name: means.get(name, ""))] if comparable else [])]
+        columns = columns_for(["mean"] * comparable, lambda name, _: means.get(name, ""))
         columns += columns_for([*by_pair], cell)
-        return split_columns(make_table(title, names, columns, notes, narrow=True), COLUMNS)
+        return split_columns(make_table(title, names, [("method", str), *columns], notes, narrow=True), COLUMNS)
 
     adapted = [name for name in methods if roles[name] == "adapted"]
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
@@ -237,13 +223,10 @@ def regret(pairs: Sequence[Pair]) -> Section:
         gaps = [run.selection.gap for run in runs[method] if run.selection.gap is not None]
         return of_some(percent(mean(gaps)), len(gaps), method)
 
-    columns: list[Column] = [
-        ("method", str),
-        *columns_for({name: f"{name} (a bound)" if name == ORACLE else name for name in names}, cell),
-        ("regret", gap),
-    ]
+    columns = columns_for({name: f"{name} (a bound)" if name == ORACLE else name for name in names}, cell)
     note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"
-    table = make_table("Target test by validator, percent, mean over runs", runs, columns, [note])
+    title = "Target test by validator, percent, mean over runs"
+    table = make_table(title, runs, [("method", str), *columns, ("regret", gap)], [note])
     return Section("Selection regret", (Prose(REGRET, "soft"), table))
 
 

@@ -39,12 +39,11 @@ def claim(one: Cell, statistics: Statistics) -> str:
         its_gain = next((o.baseline.interval for o in statistics.overall if o.method == control.other), None)
         if its_gain is None:
             lacking.append(f"{name} was not compared with {baseline}")
-        elif its_gain.high is not None and its_gain.high < 0:
-            text += f" (this control harms: {difference_words(its_gain)} {baseline}, "
-            text += "so a gain over it measures harm as well)"
-        elif its_gain.high is None and its_gain.mean < 0:
-            text += f" (this control may harm: {difference_words(its_gain)} {baseline}, "
-            text += "so a gain over it may measure harm)"
+        elif (its_gain.mean if its_gain.high is None else its_gain.high) < 0:
+            harms, measures = "harms", "measures harm as well"
+            if its_gain.high is None:
+                harms, measures = "may harm", "may measure harm"
+            text += f" (this control {harms}: {difference_words(its_gain)} {baseline}, so a gain over it {measures})"
         else:
             needed.append(control)
         sentences.append(text)
@@ -179,10 +178,7 @@ class ChangedText:
 
 
 def changed_texts(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]:
-    """A pair's best adapted method, the seeds that source_only was run with, too, and texts as both label them.
-
-    A ValueError says why there is no comparison.
-    """
+    """A pair's best adapted method, its seeds that source_only has, too, texts as both label them; or a ValueError."""
     method = best_adapted(pair)
     if method is None:
         raise ValueError("no adapted method was run")
@@ -193,12 +189,10 @@ def changed_texts(pair: Pair) -> tuple[MethodRuns, list[int], list[ChangedText]]
     if not seeds:
         mismatch = f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}"
         raise ValueError(f"{mismatch}: none in common")
+    files = [{run.seed: Path(run.folder, "predictions.jsonl") for run in each.runs} for each in (base, method)]
     texts: dict[int, list[ChangedText]] = {}
     for seed in seeds:
-        base_file, method_file = (
-            next(Path(run.folder, "predictions.jsonl") for run in each.runs if run.seed == seed)
-            for each in (base, method)
-        )
+        base_file, method_file = (of_method[seed] for of_method in files)
         if absent := [str(file) for file in (base_file, method_file) if not file.is_file()]:
             raise ValueError(f"no {absent[0]} (written only where the target test has labels)")
         before, after = read_answers(base_file, pair.task), read_answers(method_file, pair.task)

@@ -93,10 +93,7 @@ class TargetCard:
 
     @property
     def before(self) -> str:
-        """The source-only run's folder.
-
-        A run that has no folder of its own in ``paths.run`` shares its source-only run with others.
-        """
+        """The source-only run's folder, which runs share that have no folder of their own in ``paths.run``."""
         return os.path.normpath(Path(self.folder, self.source_only))
 
 

@@ -68,8 +68,7 @@ def _naming_if_full(path: Path) -> Iterator[None]:
 
 
 def refuse_overwriting(output: Path | str | None, inputs: Iterable[Path], setting: str = "output") -> None:
-    """Before anything is computed: what is read must not be replaced, by whatever name, nor a folder by a file; and the
-    output's folder can be written to."""
+    """Before anything is computed: nothing that is read is replaced, nor a folder; and output can be written."""
     if setting == "output" and output is not None and Path(str(output)).is_dir():
         raise ValueError(f"output={output}: is a folder; name a file in it")
     for path in inputs if output is not None and Path(str(output)).is_file() else ():
@@ -101,10 +100,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``path``, then replace it once that is whole; of several, the last stays.
-
-    Of a link, what it points to is replaced.
-    """
+    """Let ``write`` fill a folder beside ``path`` or what it links to, then replace it; of several, the last stays."""
     path = path.resolve() if path.is_symlink() else path
     clear_parts(path, DAY)
     part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}{UNFINISHED}")
@@ -129,11 +125,10 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
 
 def identity(path: Path) -> tuple[int, int] | None:
     """Which file a path leads to, by device and number; None if to none."""
-    try:
+    with suppress(OSError):
         about = path.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
+        return about.st_dev, about.st_ino
+    return None
 
 
 def clear_parts(path: Path, idle: float = 0.0) -> None:

@@ -91,12 +91,8 @@ def redacted(config: Any, secret: bool = False) -> Any:
     if isinstance(config, list | tuple):
         return [redacted(value, secret) for value in config]
     if secret and config is not None and not isinstance(config, bool):
-        if (
-            isinstance(config, str)
-            and len(config) >= SHORTEST_SECRET
-            and config != HIDDEN
-            and not NO_SECRET.fullmatch(config)
-        ):
+        secret_text = isinstance(config, str) and config != HIDDEN and not NO_SECRET.fullmatch(config)
+        if secret_text and len(config) >= SHORTEST_SECRET:
             _settings.add(config)  # no plain word, which may stand anywhere
         return HIDDEN
     return redact(config) if isinstance(config, str) else config

@@ -31,10 +31,7 @@ class Stopped(RuntimeError):
 
 
 def locate(error: Exception) -> None:
-    """Note on an error which line of a file outside of this package raised it, or called the library that did.
-
-    A note travels with the error from a worker process, which its traceback does not.
-    """
+    """Note on an error which line outside of this package led to it: from a worker process comes no traceback."""
     home, libraries = str(Path(__file__).parents[1]), (sysconfig.get_path("stdlib"), "<")
     places = [(place.filename, place.lineno) for place in traceback.extract_tb(error.__traceback__)]
     own = [(file, line) for file, line in places if not file.startswith((home, *libraries)) and "-packages" not in file]
@@ -78,11 +75,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
 
 @contextmanager
 def _ctrl_c_for_the_parent() -> Iterator[None]:
-    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards.
-
-    Python's resource tracker comes before: whoever starts it (the first worker would) is left hearing Ctrl-C.
-    """
-    ensure_running()
+    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards."""
+    ensure_running()  # Python's resource tracker: whoever starts it, else the first worker, is left hearing Ctrl-C
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
