@@ -151,9 +151,10 @@ def claims() -> dict[str, str]:
         "docs/concepts.md": f"""{bias} points too high on average over {fitted["runs"]} development runs ~ the mean
             absolute error is {error} points. The width ~ mean absolute error is {found} points, and
             {judged["inside"]} of {judged["runs"]} runs ~ fitted on {fitted["inside"]} of {fitted["runs"]} do. ~ in
-            {gained(either)} runs, and the estimates ~ largest of {Points(-min(either))} points ~ in {inside[0][0]} runs, with a mean error of {inside[0][1]}
-            points ~ named the better model in {named("amazon_reviews", "macro_f1")} runs ~ (MultiNLI) in
-            {inside[1][0]}, with {inside[1][1]} points ~ named it in {named("nli_genres", "macro_f1")}; the""",
+            {gained(either)} runs, and the estimates ~ largest of {Points(-min(either))} points ~ in
+            {inside[0][0]} runs, with a mean error of {inside[0][1]} points ~ named the better model in
+            {named("amazon_reviews", "macro_f1")} runs ~ (MultiNLI) in {inside[1][0]}, with {inside[1][1]} points ~
+            named it in {named("nli_genres", "macro_f1")}; the""",
         "docs/decisions.md": f"""{row("memd")["before"]} → {row("memd")["after"]} ({all_pairs:+},
             {round(row("memd")["gap_closed"])} %) at {times} times ~ once:
             {row("memd_restaurant")["gain"]:+} (the earlier recipe: +4.1), the worst pair
