@@ -455,6 +455,8 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert not [*(run / "source_only").glob("fifty_to_label.*")]
     [to_label] = run.glob("fifty_to_label.*")
     assert f"score model={run} input={to_label}" in out
+    assert "self_training did nothing: it begins after epoch 1, and there are 1" in " ".join(out.split())
+    assert "trainer.epochs=2" in out
 
     assert "or name their column: label=" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
 

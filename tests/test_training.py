@@ -67,7 +67,8 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
     """Labels are first made after an epoch, so that a run of one learns from none."""
     late = "adaptation.self_training.start_after=1.0"
     trained(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
-    assert "self_training: it begins after epoch 1, and there are 1 (trainer.epochs), so it does nothing" in caplog.text
+    told = "it begins after epoch 1, and there are 1 (trainer.epochs and trainer.extra_epochs together)"
+    assert f"self_training: {told}, so it does nothing" in caplog.text
     caplog.clear()
     trained(tmp_path, "in_time", "adaptation=self_training", "trainer.epochs=2")
     assert "it begins after" not in caplog.text

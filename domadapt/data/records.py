@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, Final
@@ -365,6 +365,17 @@ def _places_of(quote: str, text: str) -> Iterator[int]:
     return (match.start() for match in found if text.startswith(quote, match.start()))
 
 
+def _without_spaces(span: Span, text: str, counted: Counter[str]) -> Span:
+    """No word ends in a space, so no prediction equals a span that does, as some annotation tools leave it."""
+    covered = text[span.start : span.end]
+    words = covered.strip()
+    if words in ("", covered):
+        return span
+    counted["span with spaces around it, read without them"] += 1
+    start = span.start + covered.index(words)
+    return replace(span, start=start, end=start + len(words))
+
+
 def _spans_of_records(
     obj: Mapping[str, object], text: str, where: Location, counted: Counter[str]
 ) -> tuple[Span, ...] | None:
@@ -399,7 +410,7 @@ def _spans_of_records(
             counted["span whose text has no place of its own in the text, left out"] += 1
         else:
             spans.append(Span(at, at + size, kind, confidence))
-    once = dict.fromkeys(spans)
+    once = dict.fromkeys(_without_spaces(span, text, counted) for span in spans)
     if repeats := len(spans) - len(once):  # as of a text that stands twice in a table of spans
         counted["span given twice, once kept"] += repeats
     return tuple(once)

@@ -141,6 +141,12 @@ class Method(nn.Module):
         """Called once, before training and after loading: keep the session, hook into the encoder, make parameters."""
         self.session = session
 
+    def idle(self, epochs: int) -> str:
+        """Why it does, or did, nothing in so many epochs; empty if it did something."""
+        together = "trainer.epochs and trainer.extra_epochs together"
+        late = f"it begins after epoch {self.first_epoch}, and there are {epochs} ({together})"
+        return late if self.first_epoch >= epochs else ""
+
     def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse files of the method's own that it could not use, before a network that it learns from is trained."""
 

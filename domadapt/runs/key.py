@@ -121,6 +121,11 @@ SPACY = "domadapt.syntax.parser.SpacyParser"
 READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 
+def is_adapted(cfg: Mapping[str, Any]) -> bool:
+    """Whether a run has an injection or an adaptation, which may take additional epochs; source-only takes none."""
+    return bool(cfg["injection"] or cfg["adaptation"])
+
+
 def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     """16 hex digits of all that changes a cell's numbers, and of nothing else.
 
@@ -132,6 +137,8 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     counted = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
     counted["parser"] = {n: value for n, value in counted["parser"].items() if n not in SIDES or value is not None}
     counted["trainer"] = {name: value for name, value in counted["trainer"].items() if name not in TRAINER_KEYS}
+    if not is_adapted(config):
+        counted["trainer"]["extra_epochs"] = 0
     versions = [installed(name) for name in NUMERIC]
     parts = [NUMERICS, by_content(counted), _pipelines(config), versions, _hardware(config["trainer"])]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -326,8 +326,7 @@ def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) ->
         repeats = f"each of {options.epochs} epochs goes over them {passes} times, {steps} steps in all"
         log.info("%s: %s (trainer.min_steps=%d; 0 goes over them once)", few, repeats, options.min_steps)
     for name, method in session.methods.items():
-        if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
-            why = f"it begins after epoch {method.first_epoch}, and there are {options.epochs} (trainer.epochs)"
+        if session.task.kind in method.tasks and (why := method.idle(options.epochs)):
             log.warning("%s: %s, so it does nothing", name, why)
 
 

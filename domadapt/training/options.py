@@ -12,7 +12,7 @@ from domadapt.config.compose import check_known, make, to_builtin
 from domadapt.config.overrides import SEEDS, in_range, one_of
 from domadapt.config.resolvers import own_files
 from domadapt.data import corpora
-from domadapt.runs.key import files_named
+from domadapt.runs.key import files_named, is_adapted
 
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
@@ -90,7 +90,7 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     given = {field.name: trainer[field.name] for field in fields(TrainerOptions)}
     in_range("trainer.epochs", given["epochs"], 1)
     in_range("trainer.extra_epochs", trainer["extra_epochs"], 0)
-    given["epochs"] += trainer["extra_epochs"]
+    given["epochs"] += trainer["extra_epochs"] if is_adapted(cfg) else 0
     if given["min_steps"] is None:
         given["min_steps"] = MIN_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)

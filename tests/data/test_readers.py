@@ -143,6 +143,9 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "spans told by their words": (
         "a.jsonl", line(text="A fantastic fan, a loud fan.", spans=[{"text": w, "type": "aspect"} for w in QUOTED]),
         [["fan", "fan"]], {"span whose text has no place of its own in the text, left out": 1}),
+    "a span with the space behind it": (
+        "a.jsonl", line(text="A lens .", spans=[{"start": 1, "end": 7, "type": "a"}]),
+        [["lens"]], {"span with spaces around it, read without them": 1}),
     "a word that stands in a longer span and again": (
         "a.jsonl", line(text="Fan noise, a fan.", spans=[{"text": w, "type": "a"} for w in ("fan", "Fan noise")]),
         [["Fan noise", "fan"]], {}),

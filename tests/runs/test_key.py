@@ -14,6 +14,7 @@ import domadapt
 from domadapt.config.compose import compose
 from domadapt.runs import key
 from domadapt.runs.key import cell_key, foreign_code, run_folder
+from domadapt.training.options import read_options
 from tests.support import ran
 
 REPOSITORY = Path(__file__).parents[2]
@@ -89,6 +90,15 @@ def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file
     before = keys()
     append(shipped / file, "\nNEW = 1\n")
     assert changed(before, keys()) == cells
+
+
+EXTRA = "trainer.extra_epochs=2"
+
+
+def test_source_only_takes_no_additional_epochs() -> None:
+    plain, more = (compose("train", [*CELLS["lisa"], "injection=none", *given]) for given in ([], [EXTRA]))
+    assert cell_key(plain) == cell_key(more) and read_options(more).epochs == plain.trainer.epochs
+    assert read_options(compose("train", [*CELLS["lisa"], EXTRA])).epochs == plain.trainer.epochs + 2
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,10 @@ class SelfTraining(Method):
         self.token = session.task.kind == "token"
         self.first_epoch = max(1, round(self.start_after * session.epochs))
 
+    def idle(self, epochs: int) -> str:
+        refused = "its labels of the target had collapsed and were not learnt from" if self.refusals else ""
+        return super().idle(epochs) or (refused if not self.labels else "")
+
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
         if epoch + 1 < self.first_epoch or epoch + 1 == self.session.epochs:  # nothing is learnt after the last
