@@ -1,6 +1,5 @@
 """Texts that are there twice, and annotation that contradicts itself."""
 
-import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final
 from domadapt.auditing import finding
 from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts
 from domadapt.config.resolvers import SIDES
-from domadapt.data.records import SPACELESS, Record
+from domadapt.data.records import Record, unsayable
 from domadapt.data.texts import COMPARED_BYTES, SIMILAR, letters, similar_pairs
 from domadapt.utils.text import cut, percent, shortened
 
@@ -200,7 +199,6 @@ def _difference(group: list[Record], what: str) -> str:
 # times. Aspects alone touch less: never in 176 such pairs of laptops, 3 times in 386 of restaurants. So this is a
 # question to the owner and no proof, unless spans of different types do touch.
 ENOUGH_TEXTS: Final = 90
-INSIDE: Final = re.compile(f"[^\\W{SPACELESS}]{{2}}")  # two letters or digits of a script that parts words by spaces
 MANY_WITHOUT: Final = 0.2  # share of sentences without a span from which leaving them out changes the task
 
 
@@ -244,20 +242,6 @@ def annotation(parts: Parts) -> Iterator[Finding]:
         )
         numbers = {f"{name} {what}": n for name, pair in empty.items() for what, n in zip(("empty", "of"), pair)}
         yield Finding("annotation", "warning" if max(shares) >= MANY_WITHOUT else "note", max(shares), text, numbers)
-
-
-def unsayable(record: Record) -> tuple[int, int]:
-    """How many of a record's spans overlap one before, and how many begin or end inside a word.
-
-    >>> from domadapt.data.records import Span
-    >>> unsayable(Record("1", "fans", "A big fan", spans=(Span(2, 9, "a"), Span(6, 9, "a"), Span(0, 3, "a"))))
-    (2, 1)
-    """
-    reach = crossed = inside = 0
-    for span in sorted(record.spans or (), key=lambda span: (span.start, -span.end)):
-        crossed, reach = crossed + (span.start < reach), max(reach, span.end)
-        inside += any(INSIDE.match(record.text, place - 1) for place in (span.start, span.end) if place)
-    return crossed, inside
 
 
 def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:

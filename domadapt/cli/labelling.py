@@ -12,7 +12,7 @@ from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
-from domadapt.data.records import Record
+from domadapt.data.records import Record, unsayable
 from domadapt.data.texts import copy_key, sampled
 from domadapt.inference.description import files_of, labels_read, model_folder, read_description
 from domadapt.inference.light import Exported, is_exported
@@ -65,6 +65,10 @@ def score(cfg: Settings) -> str:
     lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, *models)]
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
+    crossed, inside = map(sum, zip(*map(unsayable, records), strict=True))
+    if crossed or inside:
+        found = f"labelled spans that overlap another: {crossed}; that begin or end inside a word: {inside}"
+        lines.append(f"  {found}; no prediction can equal them")
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
         if _has_learned_from(one, path):
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")

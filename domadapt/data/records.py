@@ -327,6 +327,7 @@ def _list(obj: Mapping[str, object], name: str, where: Location) -> list[Any]:
 
 # Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Chinese characters.
 SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_INSIDE: Final = re.compile(f"[^\\W{SPACELESS}]{{2}}")  # two letters or digits of a script that parts words by spaces
 
 
 def _whole_words(quote: str) -> re.Pattern[str]:
@@ -363,6 +364,19 @@ def _places_of(quote: str, text: str) -> Iterator[int]:
     """
     found = _whole_words(_marks_as_letters(quote)).finditer(_marks_as_letters(text))
     return (match.start() for match in found if text.startswith(quote, match.start()))
+
+
+def unsayable(record: Record) -> tuple[int, int]:
+    """How many of a record's spans overlap one before, and how many begin or end inside a word: BIO says neither.
+
+    >>> unsayable(Record("1", "fans", "A big fan", spans=(Span(2, 9, "a"), Span(6, 9, "a"), Span(0, 3, "a"))))
+    (2, 1)
+    """
+    reach = crossed = inside = 0
+    for span in sorted(record.spans or (), key=lambda span: (span.start, -span.end)):
+        crossed, reach = crossed + (span.start < reach), max(reach, span.end)
+        inside += any(_INSIDE.match(record.text, place - 1) for place in (span.start, span.end) if place)
+    return crossed, inside
 
 
 def _without_spaces(span: Span, text: str, counted: Counter[str]) -> Span:
