@@ -21,6 +21,7 @@ from typing import Any
 from domadapt.analysis.expected import ESTIMATE, KNOWN
 from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
+from domadapt.runs.key import is_adapted
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import ScoredPair, compare, gain_and_gap, read_scores, score_names, share
 from domadapt.statistics.resampling import Interval, Mean, Significance, interval, mean_of, mean_over_pairs, plus
@@ -112,7 +113,8 @@ def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
     scores = {name: value for name, value in (run.target_test or {}).items() if not name.endswith("_support")}
     task = config.get("task") or {}
     weight = task.get("transition_weight")
-    epochs = sum((config.get("trainer") or {}).get(name) or 0 for name in ("epochs", "extra_epochs"))
+    taken = ("epochs", "extra_epochs") if is_adapted(config) else ("epochs",)
+    epochs = sum((config.get("trainer") or {}).get(name) or 0 for name in taken)
     decoding = f"Viterbi {weight}" if weight else "word by word"
     training = sum(run.seconds.get(stage, 0.0) for stage in ("build", "prepare", "fit"))
     return {

@@ -57,8 +57,10 @@ def judged(runs: Sequence[Metrics], fitted: Record) -> tuple[Record, int]:
     Every run counts once. The range is of the spread alone, without the chance of which texts were drawn: a narrow one.
     """
     left = [off(run) - fitted.bias for run in runs]
-    inside = sum(low <= 0.5 + one <= high for one in left for low, high in [interval(0.5, [0.5, 0.5], fitted.spread)])
-    return Record(fmean(left), stdev(left), fmean(map(abs, left)), len(runs)), inside
+    low, high = interval(0.5, [0.5, 0.5], fitted.spread)
+    errors = [abs(one) for one in left]
+    inside = sum(error <= (high - low) / 2 for error in errors)
+    return Record(fmean(left), stdev(left), fmean(errors), len(runs)), inside
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -123,7 +123,7 @@ READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, witho
 
 def is_adapted(cfg: Mapping[str, Any]) -> bool:
     """Whether a run has an injection or an adaptation, which may take additional epochs; source-only takes none."""
-    return bool(cfg["injection"] or cfg["adaptation"])
+    return bool(cfg.get("injection") or cfg.get("adaptation"))
 
 
 def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:

@@ -245,9 +245,9 @@ def _warnings(
             yield CardWarning(finding.text, audit_command(metrics.config["data"]))
     look = COMPARE if session.source_only else ""
     for name, method in session.methods.items():
-        if session.task.kind in method.tasks and (why := method.idle(len(metrics.curve))):
-            more = _rerun_command(metrics, "trainer.epochs", metrics.config["trainer"]["epochs"] + 1)
-            yield CardWarning(f"{name} did nothing: {why}", more if method.idle(10**6) == "" else look)
+        if session.task.kind in method.tasks and (why := method.idle(epochs := len(metrics.curve))):
+            longer = _rerun_command(metrics, "trainer.epochs", metrics.config["trainer"]["epochs"] + 1)
+            yield CardWarning(f"{name} did nothing: {why}", longer if method.first_epoch >= epochs else look)
     if (dev := len(session.domains.source_dev)) < FEW_DEV:
         few = f"source dev has {counted(dev, 'text')}, too few to expect a score from: label some of the target's"
         yield CardWarning(few, "domadapt score model={run} input=LABELLED")
