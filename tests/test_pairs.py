@@ -89,7 +89,8 @@ def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
 
 
 def test_a_model_says_only_what_did_something_for_its_task(run: Path) -> None:
-    assert list(read_description(run / "model").left_behind) == ["self_training", "averaging"]  # no pairs are rewritten
+    named = read_description(run / "model").left_behind.keys() - {"self_training"}  # whose labels may be refused
+    assert named == {"averaging"}  # no pairs are rewritten
 
 
 def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from domadapt.config.compose import compose
 from domadapt.config.overrides import train_arguments
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record, Span
+from domadapt.inference.description import read_description
 from domadapt.inference.model import _files
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
@@ -456,6 +457,7 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     [to_label] = run.glob("fifty_to_label.*")
     assert f"score model={run} input={to_label}" in out
     assert "self_training did nothing: it begins after epoch 1, and there are 1" in " ".join(out.split())
+    assert "self_training" not in read_description(run / "model").left_behind  # nor does its README name it
     assert "trainer.epochs=2" in out
 
     assert "or name their column: label=" in command("score", f"model={run}", f"input={to_label}", code=2)[1]

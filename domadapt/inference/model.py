@@ -60,8 +60,9 @@ def write_model(session: Session, config: dict[str, Any], dev: dict[str, Any], f
     write_atomic(folder / "encoder" / LABELS, json.dumps(read, indent=1))
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
-    # Of the recipe's methods one does nothing for whole texts, and is not told of.
-    trained = [name for name, m in session.methods.items() if name not in used and session.task.kind in m.tasks]
+    # What did nothing is not told of: one of the recipe's methods for whole texts, what too few epochs never reached.
+    acted = {name for name, m in session.methods.items() if session.task.kind in m.tasks and not m.idle(session.epochs)}
+    trained = [name for name in configs if name in acted - used.keys()]
     if used:
         saved = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
         checkpoint.save(saved, folder / METHODS)

@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -34,7 +35,7 @@ from domadapt.inference.description import read_description
 from domadapt.inference.model import Model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
 from domadapt.syntax.controls import Control
-from domadapt.syntax.parser import PUNCTUATION, Parse, Parser, parse_warning
+from domadapt.syntax.parser import PUNCTUATION, Parse, Parser, SpacyParser, parse_warning
 from domadapt.tasks.task import row
 from domadapt.utils.pairs import is_text, paired, parts, text_fields
 from domadapt.utils.text import escape_controls, shortened
@@ -76,6 +77,11 @@ class Answers:
         while isinstance(self.parser, Control) and not model.session.parses_at_prediction:
             self.parser = self.parser.parser  # a control's trees were for training; the model reads none now
         self.layer = syntax_layer(folder)
+        inner = self.parser
+        while isinstance(inner, Control):
+            inner = inner.parser
+        # spaCy keeps every new word, half a kilobyte each: a server would grow for as long as it runs.
+        self.memory_zone = inner.memory_zone if isinstance(inner, SpacyParser) else nullcontext
 
     def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
         """As the JSON endpoint gives them, without the numbers of the texts."""
@@ -220,10 +226,14 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     lock = asyncio.Lock()  # a model answers one after the other
 
+    def within_memory(question: Callable[[], T]) -> T:
+        with answers.memory_zone():
+            return question()
+
     async def ask(question: Callable[[], T]) -> T:
         try:
             async with lock:
-                return await run_in_threadpool(question)
+                return await run_in_threadpool(within_memory, question)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         except Exception as error:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, islice, pairwise
@@ -129,6 +130,10 @@ class SpacyParser:
                 yield word_ranges(text.words)
             else:
                 yield np.concatenate([doc_words(doc) + start for doc, start, _ in self._docs(text)])
+
+    def memory_zone(self) -> AbstractContextManager[Any]:
+        """Within it, which may not be nested: words that spaCy meets for the first time are forgotten at its end."""
+        return self._nlp.memory_zone()
 
     def _docs(self, text: Text) -> Iterator[tuple["Doc", int, bool]]:
         """The text as the pipeline takes it, a pair as two: each with where it begins and whether it is the last."""

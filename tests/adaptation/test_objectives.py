@@ -232,6 +232,14 @@ def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageMo
     assert torch.equal(corrupted[~chosen], ids[~chosen]) and torch.equal(ids, before)
 
 
+def test_another_dropout_is_another_post_training(method: MaskedLanguageModel) -> None:
+    before = method._key(method.session.source)
+    dropouts = [m for m in method.session.encoder.modules() if isinstance(m, torch.nn.Dropout)]
+    dropouts[0].p += 0.1
+    assert method._key(method.session.source) != before
+    dropouts[0].p -= 0.1
+
+
 def test_the_joint_loss_reads_target_text_only_and_is_none_without_a_joint_stage(method: MaskedLanguageModel) -> None:
     assert method.losses(tiny_step(method.session, target=False)) == {}
     alone = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)

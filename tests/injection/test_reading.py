@@ -245,3 +245,15 @@ def test_fusion_tells_words_of_their_tree_and_the_rest_of_all_words(convolution:
     for piece, word in enumerate(words):
         near = word < 0 or word == far or heads[word] == far or heads[far] == word
         assert felt[piece] == near, (piece, word)
+
+
+def test_fusion_means_are_of_the_words_that_are_read() -> None:
+    encoder, method = tiny_encoder(), GraphFusion("gcn", 8, 1, 1.0)
+    session = setting_of(encoder, method, texts=["The lens is sharp and the zoom is dull."], max_length=6)
+    opened(method)
+    batch = session.collator(session.source)
+    states, read = torch.randn(*batch.input_ids.shape, encoder.width), batch.node_first_piece >= 0
+    assert 0 < read.sum() < len(read)
+    mean = method.graph(batch.word_states(states), batch.edge_index, batch.edge_type)[read].mean(0)
+    gate = torch.tanh(method.gate(torch.cat([states[0, 0], mean])))
+    torch.testing.assert_close(method._fuse(states, batch, {})[0, 0], states[0, 0] + gate * method.leave(mean))

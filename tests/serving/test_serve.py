@@ -17,7 +17,7 @@ import domadapt
 from domadapt.cli import verbs
 from domadapt.config.compose import Settings
 from domadapt.syntax.controls import Linear
-from domadapt.syntax.parser import Parse, Text
+from domadapt.syntax.parser import Parse, Text, load_pipeline
 from tests.parsers import MadeParser, chain
 from tests.reporting.chromium import Chromium
 from tests.support import Command, client_of
@@ -174,6 +174,14 @@ def test_the_tree_is_of_the_models_own_parser_and_of_the_text_as_it_is_read(tiny
     counted = int(re.search(r"of (\d+) words look", shown.notes[-1])[1])  # type: ignore[index]
     assert 1 <= counted < model.session.max_length  # of subwords: what lies beyond is not read
     assert not any("may be wrong" in note for note in answers.shown("The lens is superb.").notes)
+
+
+def test_a_server_forgets_the_words_of_its_texts(client: Any) -> None:
+    known = load_pipeline("shipped").vocab.strings
+    for send in ({"url": "/predict", "json": {"text": "Qwlyj xzvpq zzkrt."}}, {"url": "/", "data": {"text": "Qwlyj."}}):
+        before = len(known)
+        assert "wlyj" in client.post(**send).text
+        assert len(known) == before and "Qwlyj" not in known
 
 
 def test_packages_that_are_missing_are_told_in_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ class MaskedLanguageModel(Method):
         digest = hashlib.sha256(repr(settings).encode())
         digest.update(f"{session.seed} {session.precision} {session.device.type} {torch.__version__}".encode())
         digest.update(f"{torch.get_num_threads()} {NUMERICS}".encode())
+        digest.update(repr([m.p for m in session.encoder.modules() if isinstance(m, nn.Dropout)]).encode())
         for name, parameter in session.encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
             digest.update(parameter.detach().cpu().numpy().tobytes())

@@ -7,7 +7,7 @@ opens:
 .. math:: h'_p = h_p + \tanh(G\,[h_p; z_p] + g) \odot O z_p, \qquad z_i = \mathrm{GNN}(h, \text{tree})_i,
 
 where :math:`z_p` is the z of the piece's word; of a piece without a word ([CLS], [SEP], whitespace), the mean of its
-text's words. G and g start at zero: step 0 is the plain model.
+text's words that are read. G and g start at zero: step 0 is the plain model.
 """
 
 import torch
@@ -49,7 +49,8 @@ class GraphFusion(Method):
         with torch.autocast(states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
             graph = self.graph(batch.word_states(states.float()), batch.edge_index, batch.edge_type)
             texts, _ = batch.node_places()
-            means = pool_words(graph.unsqueeze(0), torch.arange(nodes, device=states.device), texts, len(states))
+            read = (batch.node_first_piece >= 0).nonzero().squeeze(1)  # neither cut off nor whitespace
+            means = pool_words(graph.unsqueeze(0), read, texts[read], len(states))
             # One list of words' states, then texts' means, in which each piece finds its own.
             words = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
             rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)
