@@ -645,6 +645,12 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(y: Any, target: list[str] | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         domadapt.DomainAdapter(overrides=LEARNS).fit(TEXTS[:1], y, target)
+    with pytest.raises(ValueError, match=r"^X\[1\] is blank: expected a text"):
+        domadapt.DomainAdapter(overrides=LEARNS).fit(["a", " "], ["good", "bad"], TARGET)
+    with pytest.raises(ValueError, match="^y has words and numbers: expected labels of one type"):
+        domadapt.DomainAdapter(overrides=LEARNS).fit(["a", "b"], ["good", 1], TARGET)
+    with pytest.raises(ValueError, match=r"^y\[0\] has \(0, 1.5, 'x'\): expected whole numbers"):
+        domadapt.DomainAdapter("extraction", LEARNS).fit(["abc"], [[(0, 1.5, "x")]], TARGET)
     with pytest.raises(ValueError, match="^task='labels': expected classification or extraction"):
         domadapt.DomainAdapter("labels", LEARNS).fit(TEXTS[:1], ["a"], TARGET)
     with pytest.raises(ValueError, match=r"^overrides='seed=1': expected a list of settings"):

@@ -17,7 +17,7 @@ from domadapt.runs.groups import typed
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.parser import SpacyParser, one_thread_for_numpy
 from domadapt.training.distributed import settings_of_torch
-from tests.support import built, corpora, finished, records, trained, write_jsonl
+from tests.support import built, corpora, finished, read_jsonl, records, trained, write_jsonl
 
 
 def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -193,6 +193,9 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
     best = max(metrics["selection"]["choices"].values(), key=lambda choice: choice["target_test"]["span_f1"])
     assert metrics["target_test"]["span_f1"] == best["target_test"]["span_f1"]
     assert objective(typed(metrics)) is None
+    written = read_jsonl(tmp_path / "oracle" / "predictions.jsonl")  # as sure as the saved model, whichever epoch it is
+    said = domadapt.load(tmp_path / "oracle", "cpu", "32").predict([row["text"] for row in written])
+    assert [row["confidence"] for row in written] == pytest.approx([one.confidence for one in said], abs=2e-4)
 
 
 def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> None:

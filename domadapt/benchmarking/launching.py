@@ -65,6 +65,9 @@ def check_search(cfg: Mapping[str, Any], verb: str) -> None:
     if getattr(validator, "uses_target_labels", False):
         why = "reads target labels, which no search may; take selection=source_dev"
         raise ValueError(f"selection={validator.name}: {why}")
+    if getattr(validator, "name", "") == "last":
+        why = "its value is the number of the epoch, which says nothing of a setting (adaptation=recipe sets it)"
+        raise ValueError(f"selection={validator.name}: {why}; add selection=source_dev, or infomax")
 
 
 # What a run tells of its progress: the table of cells says how far each is.

@@ -90,7 +90,7 @@ class TargetReadings:
 
         known = self._read_once("source only", read)
         if more := [example for example in others if example.index not in known]:
-            known |= dict(zip((e.index for e in more), read(more), strict=True))
+            known = known | dict(zip((e.index for e in more), read(more), strict=True))
         return known
 
     def sample(self) -> list[Example]:

@@ -133,7 +133,8 @@ class SpacyParser:
 
     def memory_zone(self) -> AbstractContextManager[Any]:
         """Within it, which may not be nested: words that spaCy meets for the first time are forgotten at its end."""
-        return self._nlp.memory_zone()
+        zone: AbstractContextManager[Any] = self._nlp.memory_zone()
+        return zone
 
     def _docs(self, text: Text) -> Iterator[tuple["Doc", int, bool]]:
         """The text as the pipeline takes it, a pair as two: each with where it begins and whether it is the last."""

@@ -64,6 +64,9 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     """
     folder = config.folder
     if (metrics := finished(folder, config.key)) is not None:
+        if config.options.regret and not metrics["config"]["trainer"].get("regret"):  # which is not part of the key
+            fix = "it lacks other validators' choices; move the folder away, and it is run again"
+            log.warning("%s: was run without trainer.regret: %s", folder, fix)
         return metrics
     for name in FILES:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
@@ -309,6 +312,9 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Sc
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for current in (*others, epoch):
         epochs.restore(current)
+        if epochs.chosen_validator.uses_target_labels:  # it may take any of them: each has confidences of its own
+            dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
+            session.task.temperature = temperature(dev.rows)
         evaluation = session.evaluate(examples, epochs.batch_size, f"target test, epoch {current}")
         places = zip(evaluation.rows.texts.tolist(), evaluation.rows.words.tolist(), strict=True)
         classes = np.array([np.atleast_1d(gold[text])[word] for text, word in places], dtype=np.int64)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
         one_of("task", self.task, "classification", "extraction")
         texts, given = _as_many(X, y)
+        if (blank := next((i for i, text in enumerate(texts) if not text.strip()), -1)) >= 0:
+            raise ValueError(f"X[{blank}] is blank: expected a text; leave it out, and its y")
         if self.task == "classification":
             if np.ndim(given) > 1:  # a column of a table: its rows are no labels
                 raise ValueError(f"y[0] is {given[0]!r}: expected a label; of a column of many rows give y.ravel()")
@@ -67,6 +70,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if (lost := next((i for i, absent in enumerate(none) if absent), -1)) >= 0:
                 expected = "expected a label of each text; leave out those without"
                 raise ValueError(f"y[{lost}] is {given[lost]!r}: {expected}")
+            if len({isinstance(label, str) for label in given}) > 1:
+                raise ValueError("y has words and numbers: expected labels of one type, such as [str(label) for …]")
             self.classes_ = np.unique(given)
             if len({_name(label) for label in self.classes_}) < len(self.classes_):
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
@@ -76,7 +81,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 listed = isinstance(spans, Iterable) and not isinstance(spans, str)
                 if not listed or not all(isinstance(s, tuple | list) and len(s) == 3 for s in spans):
                     raise ValueError(f"y[{number}] is {repr(spans)[:60]}: expected a list of (start, end, type)")
-            given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
+            given = [[_span(number, *span) for span in spans] for number, spans in enumerate(given)]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
             paths = {"data.source.path": save_data([*zip(texts, given, strict=True)], Path(scratch, "source"))}
             try:
@@ -113,7 +118,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         records = []
         for number, (text, truth) in enumerate(zip(texts, given, strict=True)):
             label = _name(truth) if self.task == "classification" else None
-            spans = tuple(Span(int(a), int(b), str(kind)) for a, b, kind in truth) if label is None else None
+            spans = tuple(Span(*_span(number, *span)) for span in truth) if label is None else None
             records.append(Record(f"y[{number}]", "score", text, label=label, spans=spans))
         task.check(records)  # what the model cannot give would be left out of the mean
         return task.score(records, model.predict(texts))[task.headline]
@@ -129,6 +134,13 @@ def _as_many(X: Iterable[str], y: Iterable[Any]) -> tuple[list[str], list[Any]]:
     if len(texts) != len(given):
         raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
     return texts, given
+
+
+def _span(number: int, start: Any, end: Any, kind: Any) -> tuple[int, int, str]:
+    try:
+        return index(start), index(end), str(kind)  # which takes numpy's whole numbers, too
+    except TypeError:
+        raise ValueError(f"y[{number}] has {(start, end, kind)}: expected whole numbers as start and end") from None
 
 
 def _name(label: Any) -> str:

@@ -256,6 +256,8 @@ def test_a_search_by_target_labels_or_by_no_value_is_refused(monkeypatch: pytest
     searching(monkeypatch, "optuna")
     with pytest.raises(ValueError, match="selection=oracle: reads target labels"):
         check_search(cfg, "train")
+    with pytest.raises(ValueError, match="selection=last: its value is the number of the epoch"):
+        check_search(compose("train", ["selection=last"]), "train")
     check_search(compose("train"), "train")
     with pytest.raises(ValueError, match="parse has no value to search by"):
         check_search(compose("parse"), "parse")

@@ -22,7 +22,17 @@ from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import paths_from
 from domadapt.training.epochs import final_weights
 from tests import support
-from tests.support import built, of_yaml, setting_of, small_encoder, tiny_encoder, tiny_step, view_of, without_dropout
+from tests.support import (
+    built,
+    of_yaml,
+    setting_of,
+    small_encoder,
+    tiny_encoder,
+    tiny_step,
+    view_of,
+    without_dropout,
+    write_jsonl,
+)
 
 
 def test_agreement_against_a_loop() -> None:
@@ -156,6 +166,15 @@ def test_paths_are_learnt_from_the_source_by_opinions_or_words_that_lean_to_a_cl
     assert {"great", "dull", "superb", "weak", "lovely"} >= method.opinions > set()
     assert stage["paths/paths"] and len(method.numbers) <= 3
     assert leaning_words([], [], ["good", "bad"]) == frozenset()
+
+
+def test_controls_know_the_opinion_words_of_real_trees(tmp_path: Path) -> None:
+    """Where terms alone are annotated, opinion words are read off trees; a control's would tell none."""
+    write_jsonl(tmp_path / "terms.jsonl", [r | {"spans": r["spans"][:1]} for r in support.records("camera", 24)])
+    terms = [f"data.source.path={tmp_path}/terms.jsonl", "data.target.test_path=null", "data.target.train_path=null"]
+    controls = ("none", "linear", "self_loops")
+    found = [prepared(tmp_path, *terms, f"control={name}")[1].opinions for name in controls]
+    assert found[0] and found == [found[0]] * 3
 
 
 def test_opinion_words_are_told_by_relations_where_only_terms_are_annotated() -> None:

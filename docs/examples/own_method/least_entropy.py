@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.units import logits_of
 
 
 class LeastEntropy(Method):
@@ -23,7 +24,6 @@ class LeastEntropy(Method):
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None or step.progress < self.start:
             return {}
-        output = step.target.output  # asking is what makes the forward pass happen
-        logits = output.logits.float()  # (texts, pieces, tags) of spans, (texts, 1, labels) of labels
+        logits = logits_of(step.target)  # (words, tags) of spans, (texts, labels) of labels: no padding
         entropy = -(logits.softmax(-1) * logits.log_softmax(-1)).sum(-1)
         return {"entropy": entropy.mean()}

@@ -9,8 +9,9 @@ best paths, if any, i leads to j:
 
 with g the GELU, P all pairs of an opinion word and another word at most ``longest`` arcs away, and :math:`r_{ij}` the
 number of the path where j is a noun that one of the K leads to, else 0. Paths and opinion words are learnt from the
-source (:mod:`domadapt.methods.terms`), under the trees of training; where texts are classified, words that lean to a
-class are the opinion words. A stock model is left.
+source (:mod:`domadapt.methods.terms`): paths under the trees of training, opinion words under the parser's own, so that
+controls know the same. Where texts are classified, words that lean to a class are the opinion words. A stock model is
+left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ FEWEST_USES, LEAST_SHARE = 1, 0.3
 class OpinionPaths(Method):
     """Auxiliary prediction of paths from opinion words."""
 
-    reads = frozenset({"parses", "target"})
+    reads = frozenset({"parses", "target", "corpus_parses"})
 
     def __init__(self, paths: int, longest: int, width: int, weight: float) -> None:
         super().__init__({"paths": weight})
@@ -57,8 +58,8 @@ class OpinionPaths(Method):
         task, records = self.session.task, self.session.domains.source_train
         parses = [example.parse for example in self.session.source if example.parse is not None]
         if task.kind == "token":
-            kinds = needed_kinds(self.name, records, parses)
-            self.opinions = opinion_words(records, parses, kinds, FEWEST_USES, LEAST_SHARE)
+            kinds, real = needed_kinds(self.name, records, parses), self.session.corpora.parses("source")
+            self.opinions = opinion_words(records, real, kinds, FEWEST_USES, LEAST_SHARE)
             rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
             paths, shown = [rule.path for rule in rules], [str(rule) for rule in rules]
         else:
