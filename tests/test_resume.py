@@ -19,7 +19,7 @@ from domadapt.runs.groups import read_runs
 from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.build import make_validators, run_config
-from domadapt.training.cell import train
+from domadapt.training.cell import forget_another, train
 from domadapt.training.epochs import Epochs, resumable_epochs
 from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
@@ -111,6 +111,41 @@ def test_a_damaged_checkpoint_is_told_once_and_nothing_of_it_is_left(
     [told] = [message for message in caplog.messages if "can't be resumed" in message]
     assert f"{name}.safetensors" in told and "the run starts over" in told
     assert not (folder / "checkpoint").exists() and not (tmp_path / "mark").exists()
+
+
+def test_a_checkpoint_without_regret_is_gone_on_with_but_for_regret(shared: Path, half: Path, tmp_path: Path) -> None:
+    shutil.copytree(half / "run", tmp_path, dirs_exist_ok=True)
+    path, key = tmp_path / "checkpoint" / "last.safetensors", read_status(tmp_path)["key"]
+    content = checkpoint.load(path)
+    state = content["callbacks"]["Epochs"]
+    curve = json.loads(state["curve"])
+    for line in curve:
+        line["validators"] = {"source_dev": float(line["epoch"])}
+    state["curve"] = json.dumps(curve)
+    checkpoint.save(content, path)
+    (path.parent / "epoch=1.safetensors").unlink()  # only the best one's is kept
+
+    def epochs(regret: str, shared_network: bool = False) -> Any:
+        cfg = domadapt.compose("train", settings_of(shared, f"trainer.regret={regret}"))
+        validators: Any = [*make_validators(cfg)]
+        return Epochs(path.parent, key, None, validators, read_options(cfg), None, shared_network)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match=r"trainer.regret=true: the run .* after epoch 2 was made without it"):
+        resumable_epochs(epochs("true"))
+    assert resumable_epochs(epochs("false")) == 2
+    assert resumable_epochs(sharing := epochs("false", True)) == 2 and not sharing.all_weights
+
+
+def test_a_stopped_run_is_not_lost_to_another_command_in_its_folder(shared: Path, half: Path, tmp_path: Path) -> None:
+    shutil.copytree(half / "run", tmp_path, dirs_exist_ok=True)
+    for other in ("seed=7", "trainer.learning_rate=1e-3"):
+        with pytest.raises(ValueError, match="holds the checkpoint of a run that was stopped"):
+            domadapt.train(settings_of(shared, f"paths.run={tmp_path}", other))
+        with pytest.raises(ValueError, match="holds the checkpoint of a run that was stopped"):
+            forget_another(tmp_path, "0123456789abcdef")
+    assert (tmp_path / "checkpoint" / "last.safetensors").is_file()
+    same = settings_of(shared, "trainer.checkpoint_seconds=7", "trainer.regret=false")
+    assert cell_key(domadapt.compose("train", same)) == read_status(tmp_path)["key"]
 
 
 def test_a_run_with_a_damaged_checkpoint_starts_over(shared: Path, half: Path, tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ NUMERIC = (
 NUMERICS = 7
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
-# What these come to counts, not what they say; and regret asks other validators, which change no weights.
-TRAINER_KEYS = ("threads", "device", "precision", "hardware", "regret")
+# What the first four come to counts, not what they say; the others change no weights.
+TRAINER_KEYS = ("threads", "device", "precision", "hardware", "regret", "checkpoint_seconds")
 # Names in configurations that decide whether the parser that travels with the package is read.
 SPACY = "domadapt.syntax.parser.SpacyParser"
 READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser

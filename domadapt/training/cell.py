@@ -37,7 +37,7 @@ from domadapt.tracking.tracker import tracking
 from domadapt.training import build
 from domadapt.training.card import audit_own_files, label_target, leave_card, score_warnings, write_predictions
 from domadapt.training.distributed import make_reproducible, settings_of_torch
-from domadapt.training.epochs import Epochs, fit
+from domadapt.training.epochs import LAST, Epochs, fit
 from domadapt.training.options import RunConfig
 from domadapt.training.problem import Problem
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
@@ -71,6 +71,7 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     for name in FILES:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
     refuse_files_of_others(folder)
+    refuse_checkpoint_of_another(folder, config.key)
     if (source_run := build.source_only(config.composed)) is not None:
         build.refuse_early(config.composed)  # which tells what is odd in methods' files, too
         if finished(source_run.folder, source_run.key) is None:
@@ -147,8 +148,18 @@ def clean(folder: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+def refuse_checkpoint_of_another(folder: Path, key: str) -> None:
+    """Refuse the folder of a run that was stopped, from whose checkpoint another command goes on."""
+    if read_status(folder).get("key", key) != key and (folder / "checkpoint" / LAST).exists():
+        told = (
+            "holds the checkpoint of a run that was stopped, of other settings or versions; its command goes on from it"
+        )
+        raise ValueError(f"paths.run={folder}: {told}. Name another folder, or move that one")
+
+
 def forget_another(folder: Path, key: str) -> None:
     """Delete what a killed attempt at another run has left: this one may write no card, or no model, to replace it."""
+    refuse_checkpoint_of_another(folder, key)  # again: who held the lock may have been killed meanwhile
     if read_status(folder).get("key", key) != key:
         shutil.rmtree(folder / "model", ignore_errors=True)
         for name in RUN_FILES[2:]:  # all but metrics.json and status.json, which are written anew in any case

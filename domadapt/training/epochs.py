@@ -36,6 +36,7 @@ from domadapt.utils.runtime import random_state, set_random_state
 from domadapt.utils.work import quiet
 
 log = logging.getLogger(__name__)
+LAST = "last.safetensors"  # the checkpoint to resume from
 TRAIN_SAMPLE = 128  # training texts that validators see
 epoch_log = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 FIRST_LINE = 60.0  # seconds after which a first, long epoch has a line, too
@@ -59,7 +60,7 @@ class Epochs(Callback):
         all_weights: bool = False,
     ) -> None:
         self.folder, self.key, self.session, self.status = folder, key, session, status
-        self.checkpoint_file = folder / "last.safetensors"  # the checkpoint to resume from
+        self.checkpoint_file = folder / LAST
         self.validators = [*validators] if options.regret else [validators[0]]
         self.chosen_validator = validators[0]
         self.batch_size = options.evaluation_batch_size
@@ -225,6 +226,10 @@ class Epochs(Callback):
         weights: dict[str, Any] = content["weights"]
         return weights
 
+    def has_files(self) -> bool:
+        """Whether the weights of every epoch so far are on the disk."""
+        return all(self._file(line["epoch"]).is_file() for line in self.curve)
+
     def _write(self, epoch: int, weights: dict[str, Any]) -> None:
         checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self._file(epoch))
 
@@ -345,20 +350,31 @@ def met_pieces(session: Session) -> set[int]:
 
 
 def resumable_epochs(epochs: Epochs) -> int:
-    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted."""
-    done = 0
+    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
+
+    :raises ValueError: If ``trainer.regret`` asks for what that attempt, made without it, has not kept.
+    """
+    done, lacks, all_weights, chosen = 0, False, epochs.all_weights, epochs.chosen_validator
     if epochs.checkpoint_file.is_file():
         try:
             state = checkpoint.load(epochs.checkpoint_file)["callbacks"]["Epochs"]
             if state["key"] != epochs.key:
                 raise ValueError(f"{epochs.checkpoint_file}: of another run")
             epochs.curve = json.loads(state["curve"])
+            asked = {v.name for v in epochs.validators if not (v.uses_target_labels or v.compares_epochs)}
+            lacks = not asked <= epochs.curve[0]["validators"].keys()
+            if all_weights and not (chosen.compares_epochs or chosen.uses_target_labels or epochs.has_files()):
+                lacks |= epochs.tests_all
+                epochs.all_weights = False  # the best epoch's alone, so that this network is not shared
             for epoch in epochs.kept_epochs():
                 epochs.weights(epoch)
             done = len(epochs.curve)
         except Exception as error:  # whatever is wrong with it, the run can be made again
             log.warning("%s: this checkpoint can't be resumed (%s); the run starts over", epochs.folder, error)
-            epochs.curve = []
+            epochs.curve, epochs.all_weights, lacks = [], all_weights, False
+    if lacks:
+        fix = f"leave it out to go on, or delete {epochs.folder} to start over"
+        raise ValueError(f"trainer.regret=true: the run that was stopped after epoch {done} was made without it; {fix}")
     if done:
         for path in epochs.folder.glob("epoch=*.safetensors"):  # written, and then killed before the checkpoint was
             if int(path.stem.partition("=")[2]) > done:

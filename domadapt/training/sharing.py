@@ -53,7 +53,7 @@ class SharedNetwork:
 
     def keep(self, epochs: Epochs) -> None:
         """For others that share it: the weights of every epoch, and what the curve says of their training."""
-        if self.is_shared:
+        if self.is_shared and epochs.all_weights:
             for file, line in zip(self._files, epochs.curve, strict=True):
                 weights = epochs.weights(line["epoch"])
                 checkpoint.save({"step": line["step"], "losses": line["losses"], "weights": weights}, file)
