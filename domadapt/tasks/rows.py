@@ -41,13 +41,17 @@ class Predicted:
         return Predicted(**{name: getattr(self, name)[chosen] for name in ARRAYS}, o_class=self.o_class)
 
     def candidates(self) -> Predicted:
-        """Rows that could be something: most words of a text are plainly nothing, and drown what is to be seen.
+        """Rows that could be something, or are: most words are plainly nothing, and drown what is to be seen.
 
-        >>> rows = Predicted(np.array([[0.99, 0.01], [0.6, 0.4]], np.float32), *np.zeros((4, 2), np.int64), o_class=0)
-        >>> len(rows.candidates())
-        1
+        >>> none, gold = np.zeros(3, np.int64), np.array([0, 0, 1])
+        >>> sure = np.array([[0.99, 0.01], [0.6, 0.4], [0.99, 0.01]], np.float32)
+        >>> len(Predicted(sure, none, none, none, gold, o_class=0).candidates())
+        2
         """
-        return self if self.o_class < 0 else self.where(1 - self.probabilities[:, self.o_class] > MATTERS)
+        if self.o_class < 0:
+            return self
+        labelled = (self.classes >= 0) & (self.classes != self.o_class)  # which an epoch may surely miss
+        return self.where((1 - self.probabilities[:, self.o_class] > MATTERS) | labelled)
 
 
 ARRAYS = tuple(field.name for field in fields(Predicted) if field.name != "o_class")

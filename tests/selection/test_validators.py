@@ -94,6 +94,16 @@ def test_words_that_are_plainly_nothing_have_no_say(name: str) -> None:
     assert VALIDATORS[name](flooded) == pytest.approx(VALIDATORS[name](dry), nan_ok=True)
 
 
+@pytest.mark.parametrize("name", ["reverse", "importance_weighted"])
+def test_a_term_that_is_surely_missed_counts(name: str) -> None:
+    good = evidence("token", 0.95)
+    missed, states = np.full(100, 2), CENTRES[np.zeros(100, int)].astype(np.float16)  # which look as nothing does
+    sure = np.tile(np.array([0.99, 0.006, 0.004], np.float32), (100, 1))
+    more = Predicted(sure, states, missed, np.arange(100), missed, 0)
+    both = {array: np.concatenate([getattr(good.source, array), getattr(more, array)]) for array in ARRAYS}
+    assert VALIDATORS[name](replace(good, source=Predicted(**both, o_class=0))) < VALIDATORS[name](good) - 0.05
+
+
 @pytest.mark.parametrize("kind", ["token", "sequence"])
 def test_the_ensemble_avoids_the_worst(kind: str) -> None:
     """Three that err apart, and one that is wrong half of the time."""
