@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -267,24 +267,14 @@ def detokenised(record: Record) -> Record:
 
 
 def lowercased(record: Record) -> Record:
-    """The same record in lower case: 'İ' becomes two characters, so that every offset after it moves.
-
-    >>> from domadapt.data.records import Span
-    >>> record = lowercased(Record("1", "hotels", "İzmir Bay", words=((0, 5), (6, 9)), spans=(Span(6, 9, "place"),)))
-    >>> record.text[record.spans[0].start : record.spans[0].end], record.words
-    ('bay', ((0, 6), (7, 10)))
-    """
-    text = record.text.lower()
-    moved = list(accumulate((len(character.lower()) for character in record.text), initial=0))
-    words = None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words)
-    spans = record.spans and tuple(replace(s, start=moved[s.start], end=moved[s.end]) for s in record.spans)
-    return replace(record, text=text, words=words, spans=spans)
+    """The same record in lower case, as texts are read that a model predicts for; no offset moves."""
+    return replace(record, text=lower_in_place(record.text))
 
 
 def lower_in_place(text: str) -> str:
-    """Lower case, with every character where it was: those that would become two stay.
+    """Lower case, with every character where it was: 'İ', which would become two, is an 'i'.
 
     >>> lower_in_place("İzmir BAY")
-    'İzmir bay'
+    'izmir bay'
     """
-    return "".join(low if len(low := character.lower()) == 1 else character for character in text)
+    return "".join(character.lower()[:1] for character in text)
