@@ -114,6 +114,8 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
         summary = json.loads(wandb(tmp_path, "leet", "inspect", "--summary", "--json", str(run)))
         assert summary["state"] == "finished"
         assert summary["summary"]["target_test/span_f1"] == pytest.approx(metrics["target_test"]["span_f1"])
+        chosen = metrics["curve"][metrics["selection"]["epoch"] - 1]
+        assert summary["summary"]["score"] == pytest.approx(chosen["selection"])
         assert of("files", found)
         assert socket.gethostname() not in str(found) and not list(run.rglob("requirements.txt"))
         assert metrics["config"]["tracking"]["api_key"] == "[hidden]"
