@@ -2,7 +2,8 @@
 
 They are more than half of a small encoder's parameters (11.7 of MiniLM's 22.7 million), an optimiser rewrites all of
 them in each step, and a corpus meets a few thousand pieces: a step costs a fifth less at batches of 8. Exact but for
-the weight decay of rows that are never met. To state dicts, the layer is the stock one.
+the weight decay of rows that are never met, and pieces that a text has only once a phrase in it is replaced, with a
+cased tokenizer: they stay as they are. To state dicts, the layer is the stock one.
 """
 
 from collections.abc import Collection, Iterator

@@ -10,7 +10,8 @@ Liang et al. 2020, https://arxiv.org/abs/2006.15509, softly). With ``average``, 
 this network and one that was trained on the source alone, as a run of its own: beside ``term_substitution``, which
 finds much and some of it wrongly, it misses much and errs seldom. Beside ``averaging``, the labels are those of the
 weights' moving average: a mean teacher (Tarvainen & Valpola 2017, https://arxiv.org/abs/1703.01780). Where texts are
-classified, labels are weighted to be of the source's classes all together, lest the commonest grow each round.
+classified, labels are weighted to be of the source's classes all together, lest the commonest grow each round; the
+tenth is on top of that.
 
 With ``bag_of_words``, a linear classifier of words is one more teacher of whole texts (co-training, Blum & Mitchell
 1998). It learns the source's labels and the other teachers' of the target, and labels texts that it has not learnt
