@@ -343,13 +343,13 @@ def _whole_words(quote: str) -> re.Pattern[str]:
     return re.compile(f"{start}{re.escape(quote)}{end}")
 
 
-def _marks_as_letters(text: str) -> str:
+def marks_as_letters(text: str) -> str:
     """With a letter for each combining mark, a part of its word that re takes for none: accents, vowels of Hindi.
 
-    >>> _marks_as_letters("cafe\u0301, cafe")
+    >>> marks_as_letters("cafe\u0301, cafe")
     'cafex, cafe'
     """
-    return "".join("x" if _is_mark(character) else character for character in text)
+    return text if text.isascii() else "".join("x" if _is_mark(character) else character for character in text)
 
 
 def _is_mark(character: str) -> bool:
@@ -362,7 +362,7 @@ def _places_of(quote: str, text: str) -> Iterator[int]:
     >>> list(_places_of("cafe", "cafe\u0301, cafe"))
     [7]
     """
-    found = _whole_words(_marks_as_letters(quote)).finditer(_marks_as_letters(text))
+    found = _whole_words(marks_as_letters(quote)).finditer(marks_as_letters(text))
     return (match.start() for match in found if text.startswith(quote, match.start()))
 
 

@@ -5,6 +5,7 @@ no markup, no HTML, no link, and nobody is mentioned.
 """
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -115,15 +116,25 @@ def as_text(table: Table) -> str:
     """A table with its footnotes, aligned and harmless, for a terminal."""
     rows, notes = rows_and_notes(table)
     shown = [[escape_controls(cell) for cell in cells] for cells in (table.header, *rows)]
-    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*shown, strict=True)]
     lines = [table.title]
     for cells in shown:
-        padded = (
-            cell.ljust(width) if column in {0, *table.left} else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
+        padded = []
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+            space = " " * (width - columns_of(cell))
+            padded.append(cell + space if column in {0, *table.left} else space + cell)
         lines.append("  ".join(padded).rstrip())
     return "\n".join(map(escape_controls, [*lines, *(f"  {note}" for note in notes)]))
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a Chinese character, none for a combining mark.
+
+    >>> columns_of("fan"), columns_of("屏幕"), columns_of("cafe\u0301")
+    (3, 4, 4)
+    """
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.category(character) == "Mn" for character in text)
 
 
 def as_line(text: Marked) -> str:

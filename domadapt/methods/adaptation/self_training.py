@@ -26,6 +26,7 @@ that is common in the source is found less than a quarter as often.
 
 import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Example
+from domadapt.data.records import marks_as_letters
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import logits_of, rows_by_key
@@ -46,7 +48,7 @@ log = logging.getLogger(__name__)
 FloatArray = NDArray[np.float64]
 UNSURE = 0.1  # weight of words that the model is not sure of
 FACTOR = 4.0  # by which the labels' rate may be off the source's, and the most that a label may count for
-TOKEN = r"\w+|[^\w\s]"  # a word or a mark: of any text that is not empty
+TOKEN = re.compile(r"\w+|[^\w\s]")  # a word or a sign: of any text that is not empty
 TERMS = 20_000  # words and pairs of words, at most: the most frequent
 FOLDS = 5  # of target texts, each labelled by a bag of words that has learnt from the others
 RARE = 0.05  # share of the source that a class may have and yet be missed
@@ -195,7 +197,8 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
     from sklearn.linear_model import LogisticRegression
 
     known, classes = zip(*source, strict=True)
-    vectorizer = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), max_features=TERMS, sublinear_tf=True)
+    takes = {"token_pattern": None, "tokenizer": tokens, "ngram_range": (1, 2), "max_features": TERMS}
+    vectorizer = TfidfVectorizer(**takes, sublinear_tf=True)
     vectorizer.fit([*known, *texts])
     of_source, of_target = vectorizer.transform(known), vectorizer.transform(texts)
     answers, sure = labels.argmax(1), labels.max(1)
@@ -214,6 +217,15 @@ def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], lab
             )
         result[np.ix_(held_out, model.classes_)] = model.predict_proba(of_target[held_out])
     return result
+
+
+def tokens(text: str) -> list[str]:
+    """Words and signs; a combining mark, such as a vowel of Hindi, is a part of its word.
+
+    >>> tokens("अच्छी है, ok!")
+    ['अच्छी', 'है', ',', 'ok', '!']
+    """
+    return [text[found.start() : found.end()] for found in TOKEN.finditer(marks_as_letters(text))]
 
 
 def source_shares(session: Session) -> Tensor:
