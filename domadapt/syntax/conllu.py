@@ -63,6 +63,8 @@ class ConlluParser:
         if not self.path.is_file():
             raise ValueError(f"{path}: no such CoNLL-U file; set parser.path to a file of parses of your texts")
         content = self.path.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            raise ValueError(f"{path}: is compressed; unpack it with gunzip")
         self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
         try:
             sentences = read_conllu(content.decode("utf-8-sig"), str(path))
@@ -107,9 +109,11 @@ def _refuse_other_words(text: str, corpus_words: Sequence[tuple[int, int]], word
 
 def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
     """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text."""
-    text, rows, first = "", list[list[str]](), 1
+    text, rows, lines = "", list[list[str]](), list[int]()  # rows of words, and the numbers of their lines
     for number, line in enumerate([*content.replace("\r\n", "\n").split("\n"), ""], start=1):
         if line.startswith("# text ="):
+            if rows:
+                raise ValueError(f"{source}:{number}: '# text' within a sentence; a blank line ends the one before")
             text = " ".join(line.removeprefix("# text =").split())
         elif line.startswith("#"):
             continue
@@ -117,23 +121,25 @@ def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
             columns = line.split("\t")
             if len(columns) != 10:
                 raise ValueError(f"{source}:{number}: {len(columns)} tab-separated columns, CoNLL-U has 10")
-            first = number if not rows else first
             if not ID.fullmatch(columns[0]):
                 raise ValueError(f"{source}:{number}: ID {columns[0]!r}, expected such as 1, 1-2 or 1.1")
             if "-" not in columns[0] and "." not in columns[0]:  # a written contraction, an unwritten word: no nodes
                 rows.append(columns)
+                lines.append(number)
         elif rows:
-            yield text, _sentence(text, rows, f"{source}:{first}")
-            text, rows = "", []
+            yield text, _sentence(text, rows, [f"{source}:{at}" for at in lines])
+            text, rows, lines = "", [], []
 
 
-def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
+def _sentence(text: str, rows: list[list[str]], places: list[str]) -> Parse:
+    where = places[0]
     if not text:
         raise ValueError(f"{where}: the sentence has no '# text =' line, so it can't be matched to a text")
     ranges, position = [], 0
-    for place, row in enumerate(rows, start=1):
+    for place, (where, row) in enumerate(zip(places, rows, strict=True), start=1):
         if row[0] != str(place):  # heads are counted by it
-            raise ValueError(f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: words are 1, 2, ...")
+            expected = f"expected {place}: words are 1, 2, ..., and a blank line ends a sentence"
+            raise ValueError(f"{where}: word {row[1]!r} has ID {row[0]}, {expected}")
         start = text.find(row[1], position) if row[1] else -1
         if start < 0:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
@@ -144,13 +150,13 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
     if left := text[position:].strip():
         raise ValueError(f"{where}: {left[:80]!r} after the last word is in '# text' and in no word")
     heads = np.empty(len(rows), dtype=np.int64)
-    for index, row in enumerate(rows):
+    for index, (where, row) in enumerate(zip(places, rows, strict=True)):
         if not (row[6].isascii() and row[6].isdigit()) or int(row[6]) > len(rows):
             raise ValueError(f"{where}: word {row[0]} has HEAD {row[6]!r}, expected 0 to {len(rows)}")
         if row[6] == row[0]:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is its own HEAD; a root's is 0")
         heads[index] = int(row[6]) - 1 if int(row[6]) else index
-    _check_trees(heads, where)
+    _check_trees(heads, places[0])
     return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), _tags(rows))
 
 

@@ -1,5 +1,6 @@
 """Parsers: owner's tokens, CoNLL-U, odd texts, trees that are none, two languages: never a wrong edge."""
 
+import gzip
 import logging
 import shutil
 from collections import Counter
@@ -164,11 +165,16 @@ BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the li
     "no root": (("\t0\troot", "\t2\tdep"), "words 1, 2, 3, 4, 5 lead to no root"),
     "its own head": (("\t2\tdet", "\t1\tdet"), "word 1 'The' is its own HEAD; a root's is 0"),
     "two roots": (("\t4\tnsubj", "\t0\tnsubj"), ("\t4\tcop", "\t2\tcop"), ("\t2\tdet", "\t4\tdet"), "mixed"),
-    "head out of range": (("\t4\tcop", "\t6\tcop"), "word 3 has HEAD '6', expected 0 to 5"),
+    "head out of range": (("\t4\tcop", "\t6\tcop"), "gold.conllu:4: word 3 has HEAD '6', expected 0 to 5"),
     "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
     "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),
     "digit of another kind": (("\t4\tcop", "\t²\tcop"), "word 3 has HEAD '²', expected 0 to 5"),
-    "numbers with a gap": (("\n5\t.", "\n6\t."), "word '.' has ID 6, expected 5: words are 1, 2"),
+    "numbers with a gap": (("\n5\t.", "\n6\t."), "gold.conllu:6: word '.' has ID 6, expected 5: words are 1, 2"),
+    "no blank line": (
+        ("\n5\t.", "\n1\t."),
+        "expected 5: words are 1, 2, ..., and a blank line ends a sentence",
+    ),
+    "text within": (("\n5\t.", "\n# text = .\n5\t."), "gold.conllu:6: '# text' within a sentence"),
     "no number": (("\n5\t.", "\n²\t."), "ID '²', expected such as 1, 1-2 or 1.1"),
     "a word left out": (("3\tis\t_\tAUX\tVBZ\t_\t4\tcop\t_\t_\n", ""), "word 'sharp' has ID 4, expected 3"),
     "text in no word": (("text = The", "text = All The"), "'All' before word 1 'The' is in '# text' and in no word"),
@@ -189,9 +195,12 @@ def test_trees_that_are_none_are_refused_in_one_line(name: str, tmp_path: Path) 
         rows = rows.replace(old, new, 1)
     path = tmp_path / "gold.conllu"
     path.write_text(rows, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"gold.conllu:2?") as error:
+    with pytest.raises(ValueError, match=r"gold.conllu:[2-6]: ") as error:
         ConlluParser(path)
     assert str(message) in str(error.value) and "\n" not in str(error.value)
+    path.write_bytes(gzip.compress(rows.encode()))
+    with pytest.raises(ValueError, match="is compressed; unpack it with gunzip"):
+        ConlluParser(path)
 
 
 def test_trees_of_other_words_than_the_corpus_has_are_refused(tmp_path: Path) -> None:
