@@ -134,8 +134,8 @@ def cost(pairs: Sequence[Pair]) -> Section:
 
 
 def _gain(method: MethodRuns, base: MethodRuns) -> float | None:
-    others = {run.seed: run.score() for run in base.runs}
-    paired = ((run.score(), others.get(run.seed)) for run in method.runs)
+    others = {(run.seed, run.tested): run.score() for run in base.runs}  # a ceiling may be tested on fewer texts
+    paired = ((run.score(), others.get((run.seed, run.tested))) for run in method.runs)
     return mean(score - other for score, other in paired if score is not None and other is not None)
 
 

@@ -173,6 +173,11 @@ class Metrics:
         content = (self.curve,) if self.curve else (self.source, self.target, self.folder)
         return hashlib.sha256(repr((self.method, self.seed, content)).encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def tested(self) -> int | None:
+        """How many texts of the target it was tested on; None where none is recorded."""
+        return self.target_test_sizes.all if self.target_test_sizes else None
+
     def score(self, name: str = "") -> float | None:
         """A score on the target test, the headline unless named; None where it has none."""
         return (self.target_test or {}).get(name or self.headline)

@@ -152,7 +152,8 @@ class ScoredPair:
         """Seeds that all these methods have a score for, the headline unless named, on one test set as far as known."""
         shared = [s for s in methods[0].seeds if all(self.has_score(m, s, name) for m in methods)]
         digests = {s: [self.items[m.name, s].digest for m in methods if (m.name, s) in self.items] for s in shared}
-        return [s for s in shared if len({*digests[s]}) < 2]
+        sizes = {s: [run.tested for m in methods if (run := self.runs[m.name, s]).tested] for s in shared}
+        return [s for s in shared if len({*digests[s]}) < 2 and len({*sizes[s]}) < 2]
 
     def mean(self, method: MethodRuns, other: MethodRuns | None = None) -> Mean | None:
         """A method's mean, or its mean difference to another over common seeds; None without any."""
@@ -356,7 +357,7 @@ def gain_and_gap(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, 
     if low is None or high is None:
         missing = [role for role, found in (("source_only", low), (CEILING, high)) if found is None]
         return f"no comparable run of {' or '.join(missing)} among these"
-    sizes = [(m.name, {r.target_test_sizes.all for r in m.runs if r.target_test_sizes}) for m in (high, low, method)]
+    sizes = [(m.name, {r.tested for r in m.runs if r.tested}) for m in (high, low, method)]
     for (first, mine), (second, others) in combinations(sizes, 2):
         if mine and others and mine != others:
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))

@@ -165,6 +165,12 @@ def test_no_gap_between_unlike_test_sets() -> None:
     (pair,) = grouped(runs)
     reason = "in_domain was tested on 400 texts, source_only on 2000"
     assert {(r.gap_closed.value, r.gap_closed.reason) for r in rows(pair)} == {(None, reason)}
+    table: Any = cost([pair]).blocks[0]
+    assert {row[0]: row[4:] for row in table.rows if row[0] != "source_only"} == {
+        "lisa": ["+10.0", "1"],
+        "in_domain": ["-", "0"],
+    }
+    assert compare([pair], predictions=False).cell(pair.name, "in_domain").baseline.interval is None
     runs[2], runs[1] = ({**runs[i], "target_test_sizes": runs[j]["target_test_sizes"]} for i, j in ((2, 1), (1, 2)))
     (pair,) = grouped(runs)
     reason = "in_domain was tested on 2000 texts, lisa on 400"
