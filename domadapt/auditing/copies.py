@@ -211,8 +211,8 @@ def annotation(parts: Parts) -> Iterator[Finding]:
         if crossed or inside:
             text = (
                 f"In {parts.domains[side]}, {crossed} spans overlap another, and {inside} begin or end inside a word. "
-                f"Of spans that overlap the first is learnt; of a word all of it. No prediction can equal such spans, "
-                f"and scores count them as missed: mend the file."
+                f"Of spans that overlap the first is learnt; of a word all of it. Predictions hardly ever equal such "
+                f"spans, and scores count them as missed: mend the file."
             )
             examples = tuple(shortened(r.text) for r in records if any(unsayable(r)))[:EXAMPLES]
             numbers = {"overlapping": crossed, "inside_words": inside}

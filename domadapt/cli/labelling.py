@@ -68,7 +68,7 @@ def score(cfg: Settings) -> str:
     crossed, inside = map(sum, zip(*map(unsayable, records), strict=True))
     if crossed or inside:
         found = f"labelled spans that overlap another: {crossed}; that begin or end inside a word: {inside}"
-        lines.append(f"  {found}; no prediction can equal them")
+        lines.append(f"  {found}; predictions hardly ever equal them")
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
         if _has_learned_from(one, path):
             lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")

@@ -205,6 +205,7 @@ def _records(read: Callable[[OpenedFile], Decoded]) -> Callable[[OpenedFile], Re
             line, number, decoded = rows[0]
             if isinstance(text_of_span(rows[0]), dict):
                 spans = [_span_of_cells(row[2]) for row in rows if row[2]["start"] is not None]
+                _count_blank(file, len(rows), len(spans))
                 decoded = {name: value for name, value in decoded.items() if name not in SPAN} | {"spans": spans}
             yield line, _json_record(file, decoded, line, number)
 
@@ -219,6 +220,12 @@ def _grouped(rows: Iterator[Row], key: Callable[[Row], object], file: OpenedFile
     if not file.labelled and (more := sum(len(group) - 1 for group in groups.values())):
         file.warnings["row with start, end and type whose text another row has: read as its span, no text"] += more
     return iter(groups.values())
+
+
+def _count_blank(file: OpenedFile, rows: int, spans: int) -> None:
+    """Of a text's rows one may lack a span, if there is no other."""
+    if file.labelled and (more := rows - max(1, spans)):
+        file.warnings["row without a span whose text another row has: read as one text"] += more
 
 
 def _span_of_cells(row: Any) -> dict[str, Any]:
@@ -301,6 +308,7 @@ def delimited(file: OpenedFile) -> Records:
             fields = {name: value for name, value in fields.items() if name not in SPAN}
             if file.labelled:
                 fields["spans"] = [span for number, raw, _ in rows for span in _span_of_row(file, number, raw)]
+                _count_blank(file, len(rows), len(fields["spans"]))
                 if "\r\n" in fields["text"]:
                     file.warnings["CRLF inside a text, which counts as two characters in offsets"] += 1
         yield line, file.record(fields, line)

@@ -255,8 +255,8 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     label = _string(obj, "label", where)
     if not label.strip():
         raise DataError(where, "label", label, "a string that is not blank, or null", "fill it in")
-    if label in NO_LABEL:
-        counted[f"label {quoted(label)}{_AS_NONE}"] += 1
+    if label.strip() in NO_LABEL:
+        counted[f"label {quoted(label.strip())}{_AS_NONE}"] += 1
         return None
     _check_name(label, "label", where)
     if label != label.strip():
@@ -367,7 +367,8 @@ def _places_of(quote: str, text: str) -> Iterator[int]:
 
 
 def unsayable(record: Record) -> tuple[int, int]:
-    """How many of a record's spans overlap one before, and how many begin or end inside a word: BIO says neither.
+    """How many of a record's spans overlap one before, and how many begin or end inside a word: BIO says neither,
+    unless the parser's words are shorter than those between spaces ('5GB', 'cannot').
 
     >>> unsayable(Record("1", "fans", "A big fan", spans=(Span(2, 9, "a"), Span(6, 9, "a"), Span(0, 3, "a"))))
     (2, 1)

@@ -60,7 +60,9 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
         task.learn_labels([*domains.source_train, *domains.source_dev])
     except ValueError as error:
         raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
-    domains.warnings.update([*unlike_sources(domains.source_train), *rare_labels(domains.source_train)])
+    of_spans = task.field == "spans"  # the other annotation, which records may have, too, is not learnt
+    learnt = [replace(r, label=None) if of_spans else replace(r, spans=None) for r in domains.source_train]
+    domains.warnings.update([*unlike_sources(learnt), *rare_labels(learnt)])
     task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it

@@ -187,6 +187,15 @@ def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, ti
     assert len(texts) == 2 * times
 
 
+def test_labels_that_are_not_learnt_are_not_judged(tmp_path: Path) -> None:
+    given, path = corpora(tmp_path), tmp_path / "source.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    write_jsonl(path, [{**row, "label": f"mood {i}"} for i, row in enumerate(rows)])  # a label each
+    for task, judged in (("extraction", False), ("classification", True)):
+        told = read_problem(compose("train", [*given, f"task={task}", "data.target.test_path=null"])).domains.warnings
+        assert any("labels: if these are no classes" in warning for warning in told) == judged
+
+
 @pytest.mark.parametrize(("kind", "count"), [("unlabelled", 5), ("also spans", 18)])
 def test_they_have_what_the_source_s_task_learns_from(tmp_path: Path, kind: str, count: int) -> None:
     """A text that nobody has given a label has an empty list of spans in doccano's files; others' texts have both."""

@@ -258,6 +258,8 @@ a.jsonl '{"text": "sharp"}\n{"tokens": [], "tags": []}\n' -> blank text, dropped
 a.jsonl '{"text": "sharp"}\n\n' -> blank line, skipped
 a.csv 'text,label\nsharp,NaN\n' -> label 'NaN', read as no label
 a.jsonl '{"text": "sharp", "label": "None"}' -> label 'None', read as no label
+a.csv 'text,label\nsharp, nan \n' -> label 'nan', read as no label
+a.csv 'text,start,end,type\nsharp,,,\nsharp,,,\n' -> row without a span whose text another row has: read as one text
 a.csv 'text,label\nsharp, positive\n' -> spaces around a label, dropped
 a.xml '<sentences><sentence><text>sharp</text><note>odd</note></sentence></sentences>'
   -> words outside of a sentence's <text>, left out
