@@ -86,13 +86,24 @@ RETURNED = {
 
 
 def checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method's hook that refuses to return what nobody expects, and says whose it is."""
+    """A method's hook that refuses to return what nobody expects, or to need what it has not, and says whose it is."""
     kind, words = RETURNED[hook]
 
     @wraps(function)
     def call(self: "Method", *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(result := function(self, *args, **kwargs), kind):
-            raise ValueError(f"{self.name or type(self).__name__}.{hook}() returned {result!r:.60}; expected {words}")
+        whose = f"{self.name or type(self).__name__}.{hook}()"
+        try:
+            result = function(self, *args, **kwargs)
+        except AttributeError as error:
+            if hook == "losses" and "'NoneType'" in str(error) and args[0].target is None:
+                fix = "to have it at each step, say in the class: reads = frozenset({'target'})"
+                raise ValueError(f"{whose}: {error}: step.target is None; {fix}") from error
+            if hook == "transform" and not self.training and str(error).startswith(f"'{type(self).__name__}'"):
+                fix = "what prepare() finds is not there when a saved model is loaded; keep it by memory() and recall()"
+                raise ValueError(f"{whose}: {error}; {fix}") from error
+            raise
+        if not isinstance(result, kind):
+            raise ValueError(f"{whose} returned {result!r:.60}; expected {words}")
         return result
 
     return call
@@ -245,6 +256,8 @@ def make_methods(cfg: Mapping[str, Any]) -> dict[str, Method]:
                 expected = "expected a method's settings, its class as _target_, a subclass of Method"
                 raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
             method = made
+            if "weights" not in vars(method):
+                raise ValueError(f"{group}.{name}: {type(method).__name__}.__init__() does not call super().__init__()")
             check_declarations(str(name), method)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")

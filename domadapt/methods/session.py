@@ -151,6 +151,8 @@ class Session:
             method.name = name
             try:
                 method.attach(self)
+                if "session" not in vars(method):
+                    raise ValueError(f"{name}: {type(method).__name__}.attach() does not call super().attach(session)")
             except UnreachableAttention as error:
                 raise ValueError(f"{name}: needs attention that it can reach, and {error}") from error
             self.collator.extras[name] = method.collate

@@ -107,3 +107,47 @@ def test_they_stack(trained: Train) -> None:
     assert metrics["method"] == "lisa+gate+teacher+word_bias"
     assert {"teacher", "lisa/head"} < set(metrics["curve"][0]["losses"])
     assert sorted(json.loads((run / "model" / "domadapt.json").read_text())["methods"]) == ["gate", "word_bias"]
+
+
+SLIPS = {
+    "no constructor": (
+        "def __init__(self, weight): self.weight = weight",
+        "adaptation.mine: Mine.__init__() does not call super().__init__()",
+    ),
+    "not attached": (
+        "def attach(self, session): pass",
+        "mine: Mine.attach() does not call super().attach(session)",
+    ),
+    "no target": (
+        "def losses(self, step): return {'mine': step.target.output.logits.mean()}",
+        "mine.losses(): 'NoneType' object has no attribute 'output': step.target is None; to have it at each step",
+    ),
+    "not kept": (
+        "used_at_prediction = True\n"
+        "    def prepare(self): self.shift = 1.0; return {}\n"
+        "    def transform(self, output, batch): return replace(output, states=output.states + self.shift)",
+        "mine.transform(): 'Mine' object has no attribute 'shift'; what prepare() finds is not there",
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_told_in_one_line(command: Command, tmp_path: Path, monkeypatch: Any, slip: str) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "own_slip", raising=False)
+    code, message = SLIPS[slip]
+    mine = tmp_path / "mine"
+    (mine / "adaptation").mkdir(parents=True)
+    (mine / "adaptation" / "mine.yaml").write_text(
+        "# Mine.\nmine:\n  # Of its loss.\n  weight: 1.0\n  _target_: own_slip.Mine\n"
+    )
+    start = "def __init__(self, weight): super().__init__({'mine': weight})"
+    body = code if "__init__" in code else f"{start}\n    {code}"
+    imports = "from dataclasses import replace\nfrom domadapt.methods.method import Method\n\n"
+    (mine / "own_slip.py").write_text(f"{imports}class Mine(Method):\n    {body}\n")
+    given = [*corpora(tmp_path), "adaptation=mine", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
+    kept = slip == "not kept"
+    _, told = command("train", "--config-dir=mine", *given, f"paths.run={tmp_path}/run", code=0 if kept else 2)
+    if kept:
+        _, told = command("predict", f"model={tmp_path}/run", "text=A lens.", "trust_code=true", code=2)
+    assert message in told and "Traceback" not in told
