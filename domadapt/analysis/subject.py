@@ -16,7 +16,7 @@ from domadapt.config.compose import make
 from domadapt.config.resolvers import SIDES
 from domadapt.data.batches import Batch, Collator, Example
 from domadapt.data.domains import Domains
-from domadapt.data.records import Record
+from domadapt.data.records import Record, learnt
 from domadapt.data.texts import lower_in_place, lowercased, sampled
 from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
@@ -125,7 +125,7 @@ def subject(
 
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:
-    return [r for r in records if (r.spans if kind == "token" else r.label) is not None]
+    return [learnt(r, kind) for r in records if (r.spans if kind == "token" else r.label) is not None]
 
 
 def _why_unavailable(encoder: Any) -> tuple[str, str]:

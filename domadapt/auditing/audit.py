@@ -14,6 +14,7 @@ from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.data.domains import Domains
+from domadapt.data.records import learnt
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted, escape_controls, percent, shortened, warning_lines
@@ -21,7 +22,6 @@ from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
 FAST = (duplicates, conflicts, spelling, shift, encoding, preparation, vocabulary, annotation)
-UNREAD: dict[str, dict[str, Any]] = {"token": {"label": None}, "sequence": {"spans": None}}  # by kind of task
 TITLES = {
     "severe": "Severe: a score can't be believed as it stands",
     "warning": "Warnings: read scores with these in mind",
@@ -54,7 +54,7 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     parts = gather(domains)
     if kind is not None:
         read = {
-            side: tuple(Part(p.name, tuple(replace(r, **UNREAD[kind]) for r in p.records)) for p in labelled)
+            side: tuple(Part(p.name, tuple(learnt(r, kind) for r in p.records)) for p in labelled)
             for side, labelled in parts.labelled.items()
         }
         parts = replace(parts, labelled=read)

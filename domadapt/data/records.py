@@ -366,6 +366,15 @@ def _places_of(quote: str, text: str) -> Iterator[int]:
     return (match.start() for match in found if text.startswith(quote, match.start()))
 
 
+def learnt(record: Record, kind: str) -> Record:
+    """Without the annotation that a task of this kind does not learn; ``kind`` is ``sequence`` or ``token``.
+
+    >>> learnt(Record("1", "camera", "Sharp.", label="positive", spans=()), "token").label is None
+    True
+    """
+    return replace(record, label=None) if kind == "token" else replace(record, spans=None)
+
+
 def unsayable(record: Record) -> tuple[int, int]:
     """How many of a record's spans overlap one before, and how many begin or end inside a word: BIO says neither,
     unless the parser's words are shorter than those between spaces ('5GB', 'cannot').

@@ -153,12 +153,12 @@ class WeightsAndBiases(Tracker):
         if not path.is_file():
             return
         rows = read_json_lines(path)
-        sides = ("gold", "predicted")
-        data = [[row["text"], *(in_words(row, side) for side in sides), row["confidence"]] for row in rows]
+        sides = ("gold", "predicted") if any("gold" in row for row in rows) else ("predicted",)  # or without labels
+        data = [[row["text"], *(in_words(row, side) for side in sides), row.get("confidence")] for row in rows]
         columns = ["text", *sides, "confidence"]
         shown = {"predictions": self.wandb.Table(columns=columns, data=data[: self.predictions])}
         labels = [[row.get(side, {}).get("label") for row in rows] for side in sides]
-        if rows and all(isinstance(label, str) for side in labels for label in side):
+        if len(sides) > 1 and all(isinstance(label, str) for side in labels for label in side):
             names = sorted({label for side in labels for label in side})
             gold, predicted = ([names.index(label) for label in side] for side in labels)
             shown["confusion"] = self.wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
@@ -190,8 +190,12 @@ def score_of(metrics: Content) -> float | None:
 
 
 def in_words(row: dict[str, Any], side: str) -> str:
-    """A label, or spans as ``type: words``."""
-    labels = row.get(side, {})
+    """A label, or spans as ``type: words``; of a text without labels of its own the row is the prediction.
+
+    >>> in_words({"text": "Fast.", "spans": [{"start": 0, "end": 4, "type": "opinion"}]}, "predicted")
+    'opinion: Fast'
+    """
+    labels = row.get(side, row)
     if labels.get("label") is not None:
         return str(labels["label"])
     return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.data.records import Record, labels_as_none, quoted
+from domadapt.data.records import Record, labels_as_none, learnt, quoted
 from domadapt.tasks.task import Task
 
 
@@ -60,9 +60,8 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
         task.learn_labels([*domains.source_train, *domains.source_dev])
     except ValueError as error:
         raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
-    of_spans = task.field == "spans"  # the other annotation, which records may have, too, is not learnt
-    learnt = [replace(r, label=None) if of_spans else replace(r, spans=None) for r in domains.source_train]
-    domains.warnings.update([*unlike_sources(learnt), *rare_labels(learnt)])
+    records = [learnt(record, task.kind) for record in domains.source_train]
+    domains.warnings.update([*unlike_sources(records), *rare_labels(records)])
     task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it

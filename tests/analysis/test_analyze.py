@@ -1,11 +1,15 @@
 """`domadapt analyze` from a model to a page, and what it refuses."""
 
 import json
+from collections import Counter
 from html import unescape
 from pathlib import Path
 
 import pytest
 
+from domadapt.analysis.shift import labels_of
+from domadapt.analysis.subject import _annotated
+from domadapt.data.records import Record, Span
 from tests.support import Command, corpora, finished, read_jsonl, trained, write_jsonl
 
 SIDES = ("source", "target")
@@ -116,3 +120,11 @@ def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     data = [word for word in corpora(tmp_path) if word.startswith("data")]
     trained(tmp_path, "rnn", "backbone=rnn_from_scratch", "trainer.epochs=1")
     assert "rnn: a BiLSTM, which has no attention to look at" in refused(command, f"model={tmp_path}/rnn", *data)
+
+
+def test_of_whole_texts_spans_have_no_say() -> None:
+    both = Record("1", "camera", "Fast.", label="good", spans=(Span(0, 4, "aspect"),))
+    assert [labels_of(record) for kind in ("sequence", "token") for record in _annotated(kind, [both])] == [
+        Counter({"good": 1}),
+        Counter({"aspect": 1}),
+    ]

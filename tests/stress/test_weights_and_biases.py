@@ -152,6 +152,24 @@ def test_of_classes_all_texts_are_in_the_confusion_matrix(tmp_path: Path) -> Non
     assert counts == {("bad", "bad"): 1, ("bad", "good"): 2, ("good", "bad"): 0, ("good", "good"): 2}
 
 
+def test_predictions_of_an_unlabelled_target_are_shown(tmp_path: Path) -> None:
+    spans = [{"start": 0, "end": 6, "type": "aspect", "text": "number", "confidence": 0.5}]
+    for name, rows, shown in (
+        ("spans", [{"id": "1", "text": "number 1", "spans": spans}], ["number 1", "aspect: number", None]),
+        ("classes", [{"id": "1", "text": "1", "label": "good", "confidence": 0.5}], ["1", "good", 0.5]),
+    ):
+        home = tmp_path / name
+        write_jsonl(home / "run" / "predictions.jsonl", rows)
+        code = """
+            tracker = WeightsAndBiases(mode="offline", predictions=2)
+            tracker.start(run)
+            tracker.end({"target_test": None})
+        """
+        assert script(home, code).stderr == ""
+        table = json.loads(next(home.rglob("media/**/predictions*.json")).read_text())
+        assert (table["columns"], table["data"]) == (["text", "predicted", "confidence"], [shown])
+
+
 def test_wandb_is_imported_only_if_asked_for(tmp_path: Path) -> None:
     code = f"""
         import sys, domadapt
