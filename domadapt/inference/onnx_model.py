@@ -10,6 +10,7 @@ or, for a file with one text a line, of pairs two with a tab between:
 import io
 import json
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -109,16 +110,21 @@ class OnnxModel:
     def _words(self, text: str, encoding: Encoding) -> list[list[int]]:
         """Of each word the place of its first piece, start and end."""
         words: list[list[int]] = []
-        previous = None
+        previous, last = None, 0  # the word before: its number, and where it ends
         for place, (start, end) in enumerate(encoding.offsets):
             start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
             if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
                 continue
-            if encoding.word_ids[place] == previous:
+            while end < len(text) and is_mark(text[end]):  # which BERT's tokenizers drop, and byte-level ones part
+                end += 1
+            inside = start == last and last and is_mark(text[last - 1]) and text[start].isalnum()
+            if start < last or inside or encoding.word_ids[place] == previous:
                 words[-1][2] = end
             else:
                 words.append([place, start, end])
-            previous = encoding.word_ids[place]
+            if start >= last:  # else a mark, which byte-level tokenizers may put into one word with punctuation
+                previous = encoding.word_ids[place]
+            last = end
         return words
 
     def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:
@@ -142,6 +148,11 @@ class OnnxModel:
         tags.reverse()
         every = softmax(np.array(forward) + np.array(backward[::-1]), self.temperature)
         return tags, [float(every[word, tag]) for word, tag in enumerate(tags)]
+
+
+def is_mark(character: str) -> bool:
+    """Whether it is a part of the letter before: an accent, a vowel of Hindi."""
+    return unicodedata.category(character)[0] == "M"
 
 
 def softmax(logits: Any, temperature: float = 1.0) -> Any:

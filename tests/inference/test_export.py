@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from domadapt.data.records import Record, Span
 from domadapt.inference import smaller
 from domadapt.inference.description import Description, LabelsRead, read_description
 from domadapt.inference.export import export, notes, pipeline_like, quietly, refuse_non_stock, write_onnx
-from domadapt.inference.light import Exported
+from domadapt.inference.light import Bert, Exported
 from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, stock_model
@@ -330,6 +331,25 @@ def test_a_word_of_sentencepiece_begins_behind_its_space() -> None:
     model.labels, model.transitions, model.temperature = ["O", "B-aspect", "B-opinion"], np.zeros((4, 3)), 1.0
     found = model._spans(text, encoded, np.eye(3)[[2, 0, 1, 0, 0]])
     assert [(span["type"], span["text"]) for span in found] == [("opinion", "dull"), ("aspect", "lens.")]
+
+
+BYTES = Tokenizer(models.BPE({letter: i for i, letter in enumerate(pre_tokenizers.ByteLevel.alphabet())}, []))
+BYTES.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+TOKENIZERS = {"WordPiece": load_tokenizer("tiny_random").backend_tokenizer, "byte-level BPE": BYTES}
+LETTERS = st.tuples(st.sampled_from("bcé\u0915\u0928"), st.text("\u0301\u0308\u0902\u093f\u0947\u20e3", max_size=2))
+MARKED = st.lists(LETTERS.map("".join), min_size=1, max_size=5).map("".join)
+ENDED = st.tuples(MARKED, st.sampled_from(["", ",", " !"])).map("".join)
+
+
+@pytest.mark.parametrize("family", TOKENIZERS)
+@given(text=st.lists(ENDED, min_size=1, max_size=5).map(" ".join))
+def test_a_combining_mark_is_of_its_word_whatever_the_tokenizer_does_with_it(family: str, text: str) -> None:
+    encoded = TOKENIZERS[family].encode(text)
+    package = Bert.__new__(Bert)
+    package.longest, package.warnings = 512, Counter()
+    words = OnnxModel.__new__(OnnxModel)._words(text, encoded)
+    assert words == package._words(text, encoded)
+    assert [text[start:end] for _, start, end in words] == re.findall(r"[^\s,!]+|[,!]", text)
 
 
 @pytest.mark.parametrize("content", ['{"sou', "[]", '{"source": "a", "texts": 5, "kinds": {"aspect": [[1]]}}'])
