@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
@@ -84,12 +85,12 @@ def examples(lengths: list[int], labelled: bool) -> list[Example]:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.integers(1, 5), st.booleans())
-def test_shares_are_the_whole_batch_and_their_weights_its_mean(lengths: list[int], world: int, labelled: bool) -> None:
-    batch = examples(lengths, labelled)
-    shares = [share_of(batch, rank, world) for rank in range(world)]
+def test_shares_are_the_whole_batch_and_their_weights_its_mean(lengths: list[int], world: int, whole: bool) -> None:
+    batch = examples(lengths, False)
+    shares = [share_of(batch, rank, world, whole) for rank in range(world)]
     assert all(share for share, _ in shares)  # or a process would wait for ever for one that has nothing to do
     assert sorted(e.index for share, weight in shares if weight for e in share) == [e.index for e in batch]
-    rows = [[float(e.index + 1)] * len(e.words if labelled else e.input_ids) for e in batch]  # a loss of each row
+    rows = [[float(e.index + 1)] * (1 if whole else len(e.words)) for e in batch]  # a loss of each row
     parts = [list(chain.from_iterable(rows[e.index] for e in share)) for share, _ in shares]
     means = [weight * sum(part) / len(part) for part, (_, weight) in zip(parts, shares, strict=True)]
     everything = list(chain.from_iterable(rows))
@@ -113,6 +114,22 @@ def test_every_process_takes_its_share_of_the_same_steps(monkeypatch: pytest.Mon
     for (sources, targets), *parts in zip(whole, *shares, strict=True):
         assert set.union(*(part[0] for part in parts)) == sources
         assert set.union(*(part[1] for part in parts)) == targets
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_share_of_unlabelled_texts_weighs_what_its_losses_are_means_over(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = examples([3, 5], not whole), examples([1, 9], False)
+    source = [replace(example, label=0) for example in source] if whole else source
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    weights = []
+    for rank in range(2):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        [step] = StepLoader(source, target, Collator(0), batch_size=2, target_batch_size=2, seed=0)
+        weights.append(step.target_weight)
+    assert sorted(weights) == pytest.approx([1.0, 1.0] if whole else [0.2, 1.8])
 
 
 def test_results_come_in_the_order_of_the_items_and_few_are_drawn_ahead() -> None:

@@ -275,9 +275,10 @@ class StepLoader:
         ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
         rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
         target = self._target_batches(self.epoch * len(self))
+        whole = self.source[0].word_tags is None  # texts, not words, are classified
         for chosen in self._source_batches():
-            source, source_weight = share_of(chosen, rank, world)
-            texts, weight = share_of(next(target), rank, world) if self.target else ([], 1.0)
+            source, source_weight = share_of(chosen, rank, world, whole)
+            texts, weight = share_of(next(target), rank, world, whole) if self.target else ([], 1.0)
             yield StepBatches(self.collator(source), self.collator(texts) if texts else None, source_weight, weight)
 
     def _source_batches(self) -> Iterator[list[Example]]:
@@ -298,25 +299,21 @@ class StepLoader:
             skipped = 0
 
 
-def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[Example], float]:
+def share_of(examples: Sequence[Example], rank: int, world: int, whole: bool) -> tuple[list[Example], float]:
     """One process's part of a batch, and its weight.
 
-    Losses are means over rows: tagged words, classified texts, or pieces. Means over parts of unlike size, each times
-    its part of the rows times the number of parts, have the mean over the whole batch as their mean. A process for
-    which no text is left gets one that counts for nothing, because all must take part in every step.
+    Losses are means over rows: words that have a piece, or where texts are classified, ``whole``, texts. Means over
+    parts of unlike size, each times its part of the rows times the number of parts, have the mean over the whole batch
+    as their mean. A process for which no text is left gets one that counts for nothing, because all must take part in
+    every step.
     """
     if world == 1:
         return list(examples), 1.0
     share = list(examples[rank::world])
     if not share:
         return [examples[0]], 0.0
-    return share, world * sum(map(_rows, share)) / max(1, sum(map(_rows, examples)))
-
-
-def _rows(example: Example) -> int:
-    if example.word_tags is not None:
-        return int((example.alignment.word_first_pieces() >= 0).sum())
-    return 1 if example.label is not None else len(example.input_ids)
+    rows = [1 if whole else int((example.alignment.word_first_pieces() >= 0).sum()) for example in examples]
+    return share, world * sum(rows[rank::world]) / max(1, sum(rows))
 
 
 def in_order(examples: Sequence[Example], collator: Collator, batch_size: int) -> DataLoader[Any]:
