@@ -94,7 +94,7 @@ def claims() -> dict[str, str]:
         row("fifty_labels", "source_only+50_labels")["gain"],
     )
     all_pairs, once = row("memd")["gain"], by_pair("joint_absa")["rest → device"]
-    harm = min(one for pair, one in by_pair("aspect_opinion").items() if pair.endswith("device"))
+    harm, less = sorted(one for pair, one in by_pair("aspect_opinion").items() if pair.endswith("device"))
     more, also = (
         by_pair("answers", "recipe_answers", "recipe"),
         by_pair("answers_restaurant", "recipe_answers", "recipe"),
@@ -136,7 +136,8 @@ def claims() -> dict[str, str]:
     either = [one for name in ("memd", *CONFIRMED) for one in leads(name).values()]
     inside = [estimated([name], score) for name, score in (("amazon_reviews", "macro_f1"), ("nli_genres", "macro_f1"))]
     return {
-        "README.md": f"""add {over} points on 8 confirmation pairs, {on} on the 12 ~ (to reviews of devices:
+        "README.md": f"""the recipe gained {row("memd_multilingual")["gain"]} points on 4 pairs (one seed) ~
+            add {over} points on 8 confirmation pairs, {on} on the 12 ~ (to reviews of devices:
             {harm:+} to {once:+}) ~ gained {fifty} points of span F1 on 12 pairs ~ adapting without labels
             {all_pairs} ~ gains {gnn} points over source-only ~ it gains {linear} ( ~ adds nothing ({syntax:+} on
             twelve pairs ~ self-training gains {abroad["gain"]} points ({abroad["before"]} → {abroad["after"]}; over
@@ -181,8 +182,8 @@ def claims() -> dict[str, str]:
             rises by {pairs["gain"]} points on average ({pairs["before"]} → {pairs["after"]}) ~ lost
             {Points(-min(rewritten))} points and gained {max(rewritten)}""",
         "docs/howto/pipeline.md": f"lost {lost[0]} points of F1 ({wholes[0]} → {fours[0]}), {lost[1]} and {lost[2]}",
-        "docs/howto/choose.md": f"""gained {once} points once and lost {Points(-harm)} on two ~ gained
-            {labelled["laptop → clothing"]} where they gained most ~ {abroad["gain"]:+} (over seeds
+        "docs/howto/choose.md": f"""gained {once} points once and lost {Points(-less)} and {Points(-harm)} on
+            two ~ gained {labelled["laptop → clothing"]} where they gained most ~ {abroad["gain"]:+} (over seeds
             {abroad["limits"]}) ~ three seeds: {row("cross_ner")["gain"]:+} (CrossNER) ~ three seeds:
             {amazon["gain"]:+} ({amazon["limits"]}), a gain in {gained(reviews.values())} runs ~ gain
             {fifty} points, the recipe without labels {all_pairs} ~ made wrong): {mean(files.values()):+} on average,
