@@ -95,10 +95,15 @@ def checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             result = function(self, *args, **kwargs)
         except AttributeError as error:
-            if hook == "losses" and "'NoneType'" in str(error) and args[0].target is None:
+            of_view = error.obj is None and error.name in ("batch", "encoded", "output")
+            if hook == "losses" and of_view and args[0].target is None:
                 fix = "to have it at each step, say in the class: reads = frozenset({'target'})"
                 raise ValueError(f"{whose}: {error}: step.target is None; {fix}") from error
-            if hook == "transform" and not self.training and str(error).startswith(f"'{type(self).__name__}'"):
+            if (
+                hook in ("collate", "transform")
+                and not self.training
+                and str(error).startswith(f"'{type(self).__name__}'")
+            ):
                 fix = "what prepare() finds is not there when a saved model is loaded; keep it by memory() and recall()"
                 raise ValueError(f"{whose}: {error}; {fix}") from error
             raise

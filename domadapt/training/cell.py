@@ -209,8 +209,12 @@ def learn(
     found_odd = audit_own_files(config, session)
     stages: dict[str, Any] = {}
     with status.during("prepare"):
-        for method in session.methods.values():
+        for name, method in session.methods.items():
+            attached = {*method.state_dict()}
             stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
+            if method.used_at_prediction and (made := sorted(method.state_dict().keys() - attached)):
+                why = "a loaded model has no place for them; make them in attach()"
+                raise ValueError(f"{name}.prepare() makes the weights {made}: {why}")
     with network.lock():
         if not network.take(epochs, logger):
             with status.during("fit"):

@@ -4,12 +4,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 import domadapt
+from domadapt.methods.method import Method, Step
 from tests.support import Command, corpora
 from tests.trouble import weights
 
@@ -128,6 +130,16 @@ SLIPS = {
         "    def transform(self, output, batch): return replace(output, states=output.states + self.shift)",
         "mine.transform(): 'Mine' object has no attribute 'shift'; what prepare() finds is not there",
     ),
+    "not kept for batches": (
+        "used_at_prediction = True\n"
+        "    def prepare(self): self.hints = [1.0]; return {}\n"
+        "    def collate(self, examples): return {'hints': torch.tensor(self.hints)}",
+        "mine.collate(): 'Mine' object has no attribute 'hints'; what prepare() finds is not there",
+    ),
+    "weights made late": (
+        "used_at_prediction = True\n    def prepare(self): self.layer = torch.nn.Linear(2, 2); return {}",
+        "mine.prepare() makes the weights ['layer.bias', 'layer.weight']: a loaded model has no place for them",
+    ),
 }
 
 
@@ -143,11 +155,21 @@ def test_a_slip_is_told_in_one_line(command: Command, tmp_path: Path, monkeypatc
     )
     start = "def __init__(self, weight): super().__init__({'mine': weight})"
     body = code if "__init__" in code else f"{start}\n    {code}"
-    imports = "from dataclasses import replace\nfrom domadapt.methods.method import Method\n\n"
+    imports = "from dataclasses import replace\nimport torch\nfrom domadapt.methods.method import Method\n\n"
     (mine / "own_slip.py").write_text(f"{imports}class Mine(Method):\n    {body}\n")
     given = [*corpora(tmp_path), "adaptation=mine", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
-    kept = slip == "not kept"
-    _, told = command("train", "--config-dir=mine", *given, f"paths.run={tmp_path}/run", code=0 if kept else 2)
-    if kept:
+    late = slip.startswith("not kept")  # it is told when the model predicts
+    _, told = command("train", "--config-dir=mine", *given, f"paths.run={tmp_path}/run", code=0 if late else 2)
+    if late:
         _, told = command("predict", f"model={tmp_path}/run", "text=A lens.", "trust_code=true", code=2)
     assert message in told and "Traceback" not in told
+
+
+def test_another_none_in_a_loss_is_not_taken_for_a_missing_target() -> None:
+    class Mine(Method):
+        def losses(self, step: Step) -> dict[str, torch.Tensor]:
+            return {"mine": step.source.batch.relations.float()}  # type: ignore[union-attr]
+
+    source: Any = SimpleNamespace(batch=SimpleNamespace(relations=None))
+    with pytest.raises(AttributeError, match="has no attribute 'float'$"):
+        Mine().losses(Step(source, None, 0, 0.0))
