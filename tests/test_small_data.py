@@ -461,6 +461,9 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "trainer.epochs=2" in out
 
     assert "or name their column: label=" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
+    texts = folder / "more.txt"
+    texts.write_text("It is great.\n")
+    assert "it would be lost" in command("predict", f"model={run}", f"input={texts}", f"output={to_label}", code=2)[1]
 
     if to_label.suffix == ".csv":
         rows = read_csv(to_label)

@@ -262,6 +262,7 @@ def analyze(cfg: Settings) -> str:
     output = html_file(cfg.output, "analysis")
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, as_json, html, lines
+    from domadapt.reporting.report import refuse_foreign
     from domadapt.syntax.controls import make_parser
 
     started = time.perf_counter()
@@ -270,6 +271,7 @@ def analyze(cfg: Settings) -> str:
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)
+        refuse_foreign(file)
     parser = make_parser(cfg.parser, domains, folder_of(vars(cfg), "cache"))
     sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
     studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,8 @@ def labels_read(encoder: Path) -> list[LabelsRead]:
 
 def files_of(folder: Path) -> list[Path]:
     """A model's files, and those of the run that it lies in: nothing is written over them."""
-    return [*folder.rglob("*"), *(folder.parent / name for name in RUN_FILES if folder.name == "model")]
+    beside = (folder.parent.glob(name) for name in (*RUN_FILES, "fifty_to_label.*") if folder.name == "model")
+    return [*folder.rglob("*"), *chain.from_iterable(beside)]
 
 
 def refuse_foreign(description: Description, path: Path) -> None:

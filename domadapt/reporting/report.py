@@ -1,5 +1,6 @@
 """The report: what is on the page, and the files that it is written to."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
 from domadapt.statistics.compare import Statistics, compare
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted
+
+# What tells files that may be replaced: in a page, and where a text for a pull request ends.
+GENERATOR, END = '<meta name="generator" content="domadapt">', "<!-- domadapt report -->\n"
 
 OPEN_WARNINGS = 2  # warnings that are not folded away
 LONG_TABLE = 12  # rows of a table that is, where it only tells how things went
@@ -199,7 +203,7 @@ def report(
         if "html" in formats:
             write_atomic(output, page(title, every))
         if "markdown" in formats:
-            write_atomic(output.with_suffix(".md"), markdown(title, every))
+            write_atomic(output.with_suffix(".md"), markdown(title, every) + END)
     if "csv" in formats:
         of_runs = [run_record(pair, method, run) for pair in pairs for method in pair.methods for run in method.runs]
         of_methods = [method_record(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
@@ -209,13 +213,15 @@ def report(
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse to replace a file that no report has written."""
+    """Refuse to replace a file that no report, or analysis, has written."""
     if path.name in RUN_FILES:
         raise ValueError(f"output: would replace {path}, a run's own file; choose another output=NAME.html")
     try:
         content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return  # writing will tell
-    ours = content.startswith("pair,") if path.suffix == ".csv" else "domadapt" in content
-    if content and not ours:
-        raise ValueError(f"output: would replace {path}, which no report has written; choose another output=NAME.html")
+    table, analysis = r"pair,(source,target,task,)?method,role,", r'\{\n "format": \d+,\n "model": '
+    mark = {".csv": table, ".json": analysis, ".md": END}.get(path.suffix, GENERATOR)
+    if content and not re.search(mark, content):
+        fix = "choose another output=NAME.html"
+        raise ValueError(f"output: would replace {path}, which domadapt has not written; {fix}")

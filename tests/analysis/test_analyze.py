@@ -29,6 +29,9 @@ def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     out, _ = command("analyze", f"model={model}", *data, *MARKED, "scored_texts=40", "texts=30")
     assert "written: analysis.html and analysis.json" in out and "det: head" in out
     html = Path("analysis.html").read_text(encoding="utf-8")
+    Path("mine.json").write_text('{"model": "my own"}')
+    _, told = command("analyze", f"model={model}", *data, "output=mine.html", code=2)
+    assert "would replace mine.json, which domadapt has not written" in told
     assert "<script" not in html and "<b>x" not in html and "&lt;b&gt;x&lt;/b&gt;" in html
     found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
     assert found["sides"]["source"] == {"domain": "source", "texts": 24, "scored": 2}

@@ -221,6 +221,8 @@ def test_a_setting_that_is_none_is_refused(make_run: Any, tmp_path: Path, settin
         ("notes.md", "# my own notes", "notes.html"),
         ("notes.runs.csv", "mine", "notes.html"),
         ("card.md", "of domadapt", "card.html"),
+        ("report.md", "# Our trial of domadapt", "report.html"),
+        ("report.runs.csv", "pair,notes\n", "report.html"),
     ],
 )
 def test_what_no_report_has_written_is_not_replaced(
