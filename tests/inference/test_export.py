@@ -517,6 +517,10 @@ def test_the_real_wordpiece_tokenizer() -> None:
     assert "is not known" in smaller.cost(whole, ["The same."] * 20)
 
 
+def to_5_digits(number: str) -> float:
+    return round(float(number), 5)
+
+
 def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, command: Command) -> None:
     texts = [f"The lens of number {i} is superb and the strap was not." for i in range(30)]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
@@ -526,7 +530,9 @@ def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, c
     command("export", *given, "to=whole")
     kind = "token" if tiny_run.parent.name.startswith("extraction") else "sequence"
     whole, less = (pipeline_like(kind, model=str(tmp_path / name))(texts) for name in ("whole", "cut"))
-    assert whole == less
+    one, other = (json.dumps(found, default=float) for found in (whole, less))
+    # The last digit depends on where in memory the weights lie.
+    assert json.loads(one, parse_float=to_5_digits) == json.loads(other, parse_float=to_5_digits)
     assert "The vocabulary is cut to 30 texts" in (tmp_path / "cut" / "README.md").read_text("utf-8")
     size = json.loads((tmp_path / "cut" / "config.json").read_text("utf-8"))["vocab_size"]
     rows = [t for name, t in load_file(tmp_path / "cut" / "model.safetensors").items() if "word_embeddings" in name]
