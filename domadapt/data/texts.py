@@ -22,10 +22,17 @@ T = TypeVar("T")
 BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 _BRACKET: Final = re.compile("|".join(BRACKETS), re.IGNORECASE)
 _QUOTES: Final = str.maketrans({**dict.fromkeys("‘’‚‛`´", "'"), **dict.fromkeys('“”„‟"', "''")})
-_NO_LETTER: Final = re.compile(r"[\W_]+")
+# Vowels and the like of one script (Hindi, Thai), which re takes for no part of a word; accents, which any letter may
+# have, and signs that follow an emoji are none of them.
+_MARKS: Final = "".join(
+    c
+    for c in map(chr, range(0x483, 0x20D0))
+    if unicodedata.category(c)[0] == "M" and not unicodedata.name(c).startswith("COMBINING")
+)
+_NO_LETTER: Final = re.compile(f"(?:[^\\w{_MARKS}]|_)+")
 _BEFORE_CONTRACTION: Final = re.compile(r" (?=n't\b)", re.IGNORECASE)
-_AROUND_PUNCTUATION: Final = re.compile(r" ?([^\w ]) ?")
-_WORD: Final = re.compile(r"\w+(?:'\w+)*")
+_AROUND_PUNCTUATION: Final = re.compile(f" ?([^\\w {_MARKS}]) ?")
+_WORD: Final = re.compile(f"[\\w{_MARKS}]+(?:'[\\w{_MARKS}]+)*")
 
 
 def letters(text: str) -> str:
@@ -34,7 +41,11 @@ def letters(text: str) -> str:
 
 
 def copy_key(text: str) -> str:
-    """What two copies of a text share: its letters and digits without case; of a text without any, its marks."""
+    """What two copies of a text share: its letters and digits without case; of a text without any, its signs.
+
+    >>> copy_key("दाम कम है।") == copy_key("दाम कम है"), copy_key("दाम कम है") == copy_key("दम काम है")
+    (True, False)
+    """
     return letters(text) or "".join(text.split())
 
 
@@ -53,6 +64,8 @@ def words(text: str) -> list[str]:
 
     >>> words("It is n't FAST , but cheap ."), words("It isn't FAST, but cheap.")
     (['it', "isn't", 'fast', 'but', 'cheap'], ['it', "isn't", 'fast', 'but', 'cheap'])
+    >>> words("कमरा अच्छा था।")
+    ['कमरा', 'अच्छा', 'था']
     """
     return _WORD.findall(without_tokenisation(text).casefold())
 
