@@ -226,6 +226,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["audit", "data=hotel_laptop", "output=a.html"], "output=a.html: audit does not write .html; expected .json"),
         (["adapt"], "expected two files, got none"),
         (["adapt", "a.csv"], "expected two files, got 1"),
+        (["adapt", "a.csv", "b.csv", "c.txt"], "got 3: domadapt adapt LABELLED NEW_TEXTS [settings], such as"),
+        (["adapt", "a.csv", "b.csv", "c.txt"], "several labelled files are one pattern, such as '*.csv'"),
         (["adapt", "-", "-"], "source.path=- and target.path=-: standard input can be read once"),
         (["audit", "-", "-"], "source.path=- and target.path=-: standard input can be read once"),
         (["adapt", "a.csv", f"source.name={'x' * 300}", "-cd", "."], "expected two files, got 1"),

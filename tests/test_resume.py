@@ -139,9 +139,9 @@ def test_a_checkpoint_without_regret_is_gone_on_with_but_for_regret(shared: Path
 def test_a_stopped_run_is_not_lost_to_another_command_in_its_folder(shared: Path, half: Path, tmp_path: Path) -> None:
     shutil.copytree(half / "run", tmp_path, dirs_exist_ok=True)
     for other in ("seed=7", "trainer.learning_rate=1e-3"):
-        with pytest.raises(ValueError, match="holds the checkpoint of a run that was stopped"):
+        with pytest.raises(ValueError, match="holds the checkpoint of another run"):
             domadapt.train(settings_of(shared, f"paths.run={tmp_path}", other))
-        with pytest.raises(ValueError, match="holds the checkpoint of a run that was stopped"):
+        with pytest.raises(ValueError, match="holds the checkpoint of another run"):
             forget_another(tmp_path, "0123456789abcdef")
     assert (tmp_path / "checkpoint" / "last.safetensors").is_file()
     same = settings_of(shared, "trainer.checkpoint_seconds=7", "trainer.regret=false")
@@ -318,6 +318,9 @@ def test_of_two_processes_on_one_run_the_second_waits_and_takes_over_from_a_kill
     wait_until(lambda: stopped(first), "the first checkpoint")
     with pytest.raises(Busy, match=f"process {first.pid} on "):
         train(run_config(domadapt.compose("train", command[1:])), wait=False)
+    told = f"holds the checkpoint of another|process {first.pid} on .*, with other settings; choose another paths.run"
+    with pytest.raises(ValueError, match=told):
+        domadapt.train([*command[1:], "seed=9"])
     second = start(command, tmp_path / "second")
     wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
     os.kill(int(first.pid or 0), KILL if killed else signal.SIGCONT)

@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 
 import domadapt
 from domadapt.auditing.finding import Finding
-from domadapt.cli.labelling import _has_learned_from, _table
+from domadapt.cli.labelling import _learned_from, _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import train_arguments
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
@@ -218,7 +218,10 @@ def test_the_source_only_card_of_an_adaptation_trains_nothing_in_its_folder(comm
 
 
 def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> None:
-    rows, few = records("laptop", 8), tmp_path / "few.csv"
+    rows, few = (
+        [{**row, "text": f"{row['text']} No {i}"} for i, row in enumerate(records("laptop", 8))],
+        tmp_path / "few.csv",
+    )
     write_csv(tmp_path / "a.csv", records("camera", 24))
     write_csv(few, rows[:5])
     write_texts(tmp_path / "b.txt", rows)
@@ -228,7 +231,10 @@ def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> No
     drawn = {row["text"] for row in read_csv(to_label)}
     assert {row["text"] for row in rows[5:]} <= drawn and len(drawn) == 8 - made["counts"]["target_labels"] < 8
     model = tmp_path / "b_adapted" / "model"
-    assert _has_learned_from(model, few) and not _has_learned_from(model, to_label)
+    assert _learned_from(model, few, []) == "in this file" and not _learned_from(model, to_label, [])
+    more = [Record(str(i), "", row["text"].upper()) for i, row in enumerate(rows)]  # the file has grown since
+    write_csv(few, rows)
+    assert _learned_from(model, few, more) == "of 5 of these 8 texts, or of copies of them"
 
 
 def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
@@ -574,6 +580,21 @@ def test_a_saved_model_goes_on_with_newer_texts(
     assert "it labels whole texts (negative, positive), the source whole texts (no, yes)" in err
     _, err = command("adapt", str(labelled), *go_on[:1], f"model={tmp_path}/nowhere", *plain, code=2)
     assert "not a model folder" in err
+    command("export", f"model={tmp_path}/b_adapted", f"to={tmp_path}/card")
+    assert "from the model `first`, which learned from labels of a, seed" in (tmp_path / "card/README.md").read_text()
+    shutil.rmtree(tmp_path / "b_adapted" / "model")
+    (tmp_path / "b_adapted" / "status.json").write_text("{}")
+    _, err = command("predict", f"model={tmp_path}/b_adapted", "text=Fine.", code=2)
+    assert err.endswith("b_adapted: this run is not finished; wait for it, or repeat the command that began it\n")
+    shutil.copytree(tmp_path / "first", tmp_path / "b_adapted" / "source_only")
+    _, err = command("predict", f"model={tmp_path}/b_adapted", "text=Fine.", code=2)
+    assert f"not finished; {tmp_path}/b_adapted/source_only is, and can be used; wait" in err
+    plain_other = [*plain, "backbone=tiny_random", f"paths.run={tmp_path}/other"]
+    domadapt.adapt(other, tmp_path / "b.txt", plain_other)
+    _, err = command("score", f"model={tmp_path}/first", f"input={labelled}", f"baseline={tmp_path}/other", code=2)
+    assert (
+        f"baseline={tmp_path}/other has 'no' or 'yes'; {labelled}:2: label is '" in err and "; give a baseline w" in err
+    )
     _, err = command("adapt", str(labelled), *go_on, "backbone=minilm", f"paths.run={tmp_path}/y", code=2)
     assert f"model={tmp_path}/first goes on with that model's network; leave out backbone=minilm" in err
 

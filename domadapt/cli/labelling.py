@@ -11,10 +11,11 @@ from domadapt.cli.verbs import JSON_LINES, column, file_ending, input_file, labe
 from domadapt.config.compose import Settings
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
-from domadapt.data.readers import open_texts, read
-from domadapt.data.records import Record, unsayable
+from domadapt.data.readers import read
+from domadapt.data.records import DataError, Record, unsayable
+from domadapt.data.streams import open_texts
 from domadapt.data.texts import copy_key, sampled
-from domadapt.inference.description import files_of, labels_read, model_folder, read_description
+from domadapt.inference.description import files_of, labels_read, model_folder, read_description, short_hash
 from domadapt.inference.light import Exported, is_exported
 from domadapt.runs.key import hash_of
 from domadapt.runs.target_card import read_card
@@ -44,7 +45,15 @@ def score(cfg: Settings) -> str:
         fix = "label some of them first, or name their column: label=COLUMN"
         raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
     for one in (folder, *other):
-        _refuse_labels(one, labelled)
+        try:
+            _refuse_labels(one, labelled)
+        except DataError as error:
+            if one == folder:
+                raise
+            fix = "give a baseline with the model's labels, or compare the two"
+            raise ValueError(
+                f"baseline={cfg.baseline} has {error.expected}; {error.where}: {error.field} is {error.value!r}; {fix}"
+            ) from None
     every = TargetUnlabelled.from_records("target", labelled).texts
     model, warnings = labeller(cfg, folder, every, exact=True), Counter(corpus.warnings)
     task = model.task
@@ -70,8 +79,8 @@ def score(cfg: Settings) -> str:
         found = f"labelled spans that overlap another: {crossed}; that begin or end inside a word: {inside}"
         lines.append(f"  {found}; predictions hardly ever equal them")
     for name, one in zip(("model", "baseline"), (folder, *other), strict=False):
-        if _has_learned_from(one, path):
-            lines.append(f"  the {name} has learned from labels in this file: such scores say little of other texts")
+        if learned := _learned_from(one, path, records):
+            lines.append(f"  the {name} has learned from labels {learned}: such scores say little of other texts")
     if len(records) < FEW_LABELLED:
         lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
     card = read_card(folder.parent) if folder.name == "model" else None  # what else lies there is another model
@@ -107,10 +116,14 @@ def _refuse_labels(folder: Path, records: Sequence[Record]) -> None:
         known.check(known.usable(tuple(records), Counter()))
 
 
-def _has_learned_from(folder: Path, path: Path) -> bool:
-    """Whether a model, or one that it went on or learned from, was given the labels of a file, or of a copy of it."""
-    weights = folder if is_exported(folder) else folder / "encoder"
-    return any(hash_of(path) in read.files for read in labels_read(weights))
+def _learned_from(folder: Path, path: Path, records: Sequence[Record]) -> str:
+    """Of which texts of a file a model, or one that it went on or learned from, was given the labels; empty if none."""
+    read = labels_read(folder if is_exported(folder) else folder / "encoder")
+    if any(hash_of(path) in one.files for one in read):
+        return "in this file"
+    known = {text for one in read for text in one.texts.split()}
+    count = sum(short_hash(record.text) in known for record in records)
+    return f"of {count} of these {len(records)} texts, or of copies of them" if count else ""
 
 
 def _notes(warnings: Counter[str], *models: "Model | Exported") -> Iterator[str]:

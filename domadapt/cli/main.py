@@ -209,6 +209,7 @@ def take_any_character(data: bool) -> None:
 
 
 PIPED = re.compile(r"(\+*(?:data\.)?(?:source|target)\.(?:\w+_)?path)=-")
+FORMAT = re.compile(r"\+*(?:data\.)?(?:source|target)\.format=")
 COLUMN = re.compile(r"\+*(?:data\.)?(?:source|target)\.text=")
 
 
@@ -230,6 +231,10 @@ def pipe_to_file(arguments: Sequence[str]) -> list[str]:
         raise ValueError(f"{names[0]}=-: standard input holds nothing; expected texts")
     # The content tells most formats; where it does not, it is lines of text, or with columns a table.
     name = "stdin.csv" if any(COLUMN.match(argument) for argument in arguments) else "stdin.txt"
+    if name == "stdin.txt" and not any(FORMAT.match(argument) for argument in arguments):
+        from domadapt.data.streams import refuse_piped_table  # other verbs need no reader
+
+        refuse_piped_table(content)
     given = [value for name, _, value in (argument.partition("=") for argument in arguments) if name == "paths.cache"]
     folder = Path(given[-1]) if given else cache_folder()
     path = folder.absolute() / "stdin" / hashlib.sha256(content).hexdigest()[:16] / name

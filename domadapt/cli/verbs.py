@@ -16,7 +16,8 @@ from domadapt.config.compose import Settings, make
 from domadapt.config.overrides import SEEDS, in_range
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import SPAN, STDIN, open_texts
+from domadapt.data.readers import SPAN
+from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, model_folder, read_description, refuse_occupied
 from domadapt.inference.light import MANY_TEXTS, Exported, is_exported, light_model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits

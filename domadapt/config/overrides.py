@@ -220,7 +220,8 @@ def train_arguments(arguments: Sequence[str]) -> list[str]:
         raise ValueError(f"adapt is one run; a sweep is {sweep}")
     if len(paths) != 2:
         usage = "domadapt adapt LABELLED NEW_TEXTS [settings], such as domadapt adapt labelled.csv new_domain.txt"
-        raise ValueError(f"expected two files, got {len(paths) or 'none'}: {usage}")
+        several = f"; several labelled files are one pattern, such as '*{Path(paths[0]).suffix}'" if paths[2:] else ""
+        raise ValueError(f"expected two files, got {len(paths) or 'none'}: {usage}{several}")
     source, target = paths
     set_already = {word.partition("=")[0].lstrip("+").removeprefix("data.") for word in rest}
     given = [*my_files(source, target), "adaptation=recipe"]

@@ -7,15 +7,14 @@ import csv
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from domadapt.data import files
-from domadapt.data.domains import UnlabelledText
 from domadapt.data.files import Columns, Corpus, OpenedFile, Records, canonical, count_damage, open_file, rename_columns
 from domadapt.data.published import blitzer_review, hu_liu, is_hu_liu, semeval_xml
 from domadapt.data.records import RENAMED, DataError, Location, Record, from_tokens, quoted, split_tag
@@ -47,7 +46,7 @@ def read(
     records: list[Record] = []
     name = choose_format(path, file.text[:HEAD], format)
     if name == "plain_text":
-        _refuse_columns(path, [own for own, *others in (columns or {}).values() if not others])  # not of the other side
+        refuse_columns(path, [own for own, *others in (columns or {}).values() if not others])  # not of the other side
     with _suggest_plain_text(name, file):
         for line, record in FORMATS[name].read(file):
             if not record.text.strip():
@@ -81,7 +80,7 @@ def _suggest_plain_text(name: str, file: OpenedFile) -> Iterator[None]:
         raise DataError(error.where, error.field, error.value, error.expected, fix) from None
 
 
-def _refuse_columns(path: Path, columns: Sequence[str]) -> None:
+def refuse_columns(path: Path, columns: Sequence[str]) -> None:
     if columns:
         fix = "leave it out, or say which format has them: format=delimited"
         raise DataError(Location(path), "column", columns[0], "none, as plain text has no columns", fix)
@@ -275,7 +274,9 @@ def delimited(file: OpenedFile) -> Records:
     columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
     header = _header(file.text[: max(HEAD, file.text.find("\n", HEAD))])  # of hundreds of columns it is longer
     if "text" not in header and "text" not in columns:
-        raise file.error(1 + marked, "header", header_line, "a column text", files.COLUMN_SETTINGS["text"])
+        title = len([*filter(None, header)]) == 1 < len(header)
+        fix = "delete what stands above the names of the columns" if title else files.COLUMN_SETTINGS["text"]
+        raise file.error(1 + marked, "header", header_line, "a column text", fix)
     if max(Counter(filter(None, header)).values(), default=0) > 1:
         raise file.error(1 + marked, "header", header_line, "each column once", "rename one of the two")
     of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}
@@ -442,77 +443,3 @@ FORMATS: Final = {
     "plain_text": Format(plain_text, lambda head: False, (".txt",)),
     "semeval_xml": Format(semeval_xml, _starts("<?xml", "<sentences", "<Reviews"), (".xml",)),
 }
-
-
-# Texts as a stream: a million lines of plain text never lie in memory together ----------------------------------------
-
-STDIN: Final = "-"  # the name of standard input, as in most commands
-
-
-def open_texts(
-    source: str | Path, format: str | None, warnings: Counter[str], column: Sequence[str] = (), id: str | None = None
-) -> tuple[int | None, Iterator[UnlabelledText]]:
-    """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
-
-    The number is None where it can't be known ahead: of lines that come through a pipe; ``-`` is standard input.
-    ``warnings`` count what was mended or left out, and are complete when the texts are used up. ``column`` says, of a
-    table or JSON Lines, which one holds the text, of pairs which two, and ``id`` which one holds the id.
-    """
-    named = {**dict(zip(("text", "text_pair"), column, strict=False)), **({} if id is None else {"id": id})}
-    stdin = str(source) == STDIN
-    path = Path("stdin" if stdin else source)
-    files.check_name(path)
-    with ExitStack() as stack:
-        try:
-            # Not sys.stdin, which may be closed, or somebody's replacement; standard input stays open for others.
-            file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
-            head = file.read(HEAD)
-            if not (packed := head.startswith(files.PACKED)):
-                files.check_start(path, head)
-                if not head:
-                    raise files.without_records(path, "empty")
-            called = Path("stdin.csv" if named else "stdin.txt") if stdin else path  # as training takes a pipe
-            text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-            name = format if packed else choose_format(called, text, format)
-            if name == "plain_text" and not packed:
-                _refuse_columns(path, [*named.values()])
-                if file.seekable() and not stdin:
-                    blocks = iter(lambda: file.read(1 << 20), b"")
-                    lines = sum(block.count(b"\n") for block in chain([head], blocks))
-                    return lines, _lines(path, b"", None, warnings)
-                stack.pop_all()  # a pipe gives each byte once: what told the format is a part of what is read
-                return None, _lines(path, head, file, warnings)
-            content = head + file.read()
-        except DataError:
-            raise
-        except (OSError, ValueError) as error:  # the latter of a NUL in the path
-            raise files.unreadable(path, error) from None
-    columns: Columns = {name: (wanted,) for name, wanted in named.items()}
-    corpus = read(path, domain="input", labelled=False, format=name, content=content, columns=columns)
-    warnings.update(corpus.warnings)
-    return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
-
-
-def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:
-    """Line by line what the plain text reader yields: of what was read before, then of the rest; else of the file."""
-    texts = 0
-    with pipe or path.open("rb") as file:
-        *whole, begun = head.split(b"\n")
-        first = (line + b"\n" for line in whole)
-        for number, raw in enumerate(chain(first, filter(None, [begun + file.readline()]), file), 1):
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise files.not_utf8(Location(path, number), f"byte {error.start} of the line", error) from None
-            if number == 1 and line.startswith("\ufeff"):
-                line = line[1:]
-                warnings["byte order mark, dropped"] += 1
-            line = line.removesuffix("\r\n").removesuffix("\n")
-            if not line.strip():
-                warnings["blank text, dropped"] += 1
-                continue
-            texts += 1
-            count_damage(line, warnings)
-            yield UnlabelledText(f"input/{path.stem}:{number}", "input", line)
-    if not texts:
-        raise files.without_records(path, "blank")

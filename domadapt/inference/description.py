@@ -1,5 +1,6 @@
 """``domadapt.json``: what a saved model is made of. Read as a stranger's: typed, naming only classes of models."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.overrides import quoted
+from domadapt.data.texts import copy_key
 from domadapt.utils.files import AGAIN, CHECKSUMS, verify_checksums, write_atomic
 from domadapt.utils.text import nested_values
 
@@ -74,6 +76,12 @@ def read_description(folder: Path) -> Description:
             lacks = [" or ".join(files) for files in parts if not any((folder / file).is_file() for file in files)]
             why = "a stock or exported one, for `domadapt predict`, `score` and `compare`"
             why = f"{' and '.join(lacks)} is missing in it" if lacks else why
+        elif (folder / "status.json").is_file() or (folder / "source_only").is_dir():
+            has = (folder / "source_only" / "model" / NAME).is_file()
+            other = f"; {folder / 'source_only'} is, and can be used" if has else ""
+            raise ValueError(
+                f"{folder}: this run is not finished{other}; wait for it, or repeat the command that began it"
+            )
         elif folder.is_dir():
             why = f"no {NAME} in it; runs of rule_baseline=... have none"
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")
@@ -126,6 +134,16 @@ class LabelsRead:
     checksum: str | None = None  #: of the ``target_labels``
     oracle: bool = False  #: whether target labels chose its epoch
     files: tuple[str, ...] = ()  #: checksums of the files that held the labels; of published corpora none
+    texts: str = ""  #: short hashes of the texts whose labels it has read, one behind the other
+
+
+def short_hash(text: str) -> str:
+    """What stands in ``labels_read.json`` for a text and its copies: without case, spaces and marks.
+
+    >>> short_hash("Fast, but cheap.") == short_hash("fast but cheap"), len(short_hash("Fast."))
+    (True, 8)
+    """
+    return hashlib.sha256(copy_key(text).encode()).hexdigest()[:8]
 
 
 def labels_read(encoder: Path) -> list[LabelsRead]:

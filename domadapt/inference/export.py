@@ -230,7 +230,7 @@ def comparison_texts(folder: Path, texts: Sequence[str] | None, held_out: bool) 
 
 def write_card(part: Path, folder: Path, description: Description, use: str, measured: Sequence[str]) -> None:
     """``README.md``, by what the model's folder and its run say of it."""
-    path, read = run_file(folder, "metrics.json"), next(iter(labels_read(folder / "encoder")), None)
+    path, read = run_file(folder, "metrics.json"), labels_read(folder / "encoder")
     metrics = read_metrics(path) if path else None
     write_atomic(part / "README.md", model_card(description, metrics, use, measured, source_dev(folder), read))
     shutil.copyfile(folder / "encoder" / LABELS, part / LABELS)

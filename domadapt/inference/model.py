@@ -30,6 +30,7 @@ from domadapt.inference.description import (
     labels_read,
     model_folder,
     refuse_foreign,
+    short_hash,
 )
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
@@ -300,7 +301,9 @@ def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     domains, count = session.domains, session.domains.target_labels
     checksum = domains.labels_checksum(count) if count else None
     oracle = make(config["selection"]).uses_target_labels
-    this_run = LabelsRead(role(config), domains.source, count, checksum, oracle, _files(config, count > 0, oracle))
+    texts = " ".join(sorted({short_hash(record.text) for record in (*domains.source_train, *domains.source_dev)}))
+    files = _files(config, count > 0, oracle)
+    this_run = LabelsRead(role(config), domains.source, count, checksum, oracle, files, texts)
     return list(dict.fromkeys([this_run, *labels_read(Path(str(config["backbone"].get("name"))))]))
 
 

@@ -19,10 +19,12 @@ def model_card(
     use: str,
     measured: Sequence[str],
     dev: Mapping[str, Any] | None = None,
-    read: LabelsRead | None = None,
+    every: Sequence[LabelsRead] = (),
 ) -> str:
     """Markdown with the hub's front matter; ``measured`` compares the model with the one it was made from, ``dev`` is
-    as :func:`~domadapt.inference.thresholds.source_dev` gives it, and ``read`` is of the model's own run."""
+    as :func:`~domadapt.inference.thresholds.source_dev` gives it, and ``every`` is of the model's own run, then of
+    those it goes on or learned from."""
+    read = next(iter(every), None)
     token = "types" in description.task
     names = ", ".join(f"`{escape_controls(str(name))}`" for name in description.task["types" if token else "labels"])
     source, target = escape_controls(description.source), escape_controls(description.target)
@@ -39,7 +41,7 @@ def model_card(
         "",
         f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
         "",
-        _trained(description, metrics, trained, target),
+        _trained(description, metrics, trained, target, every[1:] or every),  # one entry: the same labels twice
         "",
         *_scores(metrics, trained, target),
         *_thresholds(dev or {}, trained),
@@ -63,19 +65,27 @@ def _cell(name: str) -> str:
     return escape_controls(name).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
-    backbone = escape_controls(Path(str(description.backbone.get("name", ""))).name)
+def _trained(
+    description: Description, metrics: Metrics | None, source: str, target: str, earlier: Sequence[LabelsRead]
+) -> str:
+    start = Path(str(description.backbone.get("name", "")))
+    from_ = f"from the backbone `{escape_controls(start.name)}`"
+    if start.name == "encoder":  # of a model: RUN/model/encoder
+        run = start.parents[1 if start.parent.name == "model" else 0].name
+        learnt = (f"{'the target of ' if one.role == 'in_domain' else ''}{one.source}" for one in earlier)
+        from_ = f"from the model `{escape_controls(run)}`, which learned from labels of "
+        from_ += escape_controls(", ".join(dict.fromkeys(learnt)))
     methods = [*description.methods, *description.left_behind]
     with_ = f", with {', '.join(methods)}" if methods else ""
     if metrics is None:
-        return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
+        return f"Trained by domadapt on labelled text of {source}{with_}, {from_}."
     counts = metrics.counts
     labels = f" and {target} ({counts.target_labels} of {target}, maybe repeated)" if counts.target_labels else ""
     raw = f"{counts.target_unlabelled} texts" if "target unlabelled" in counts.truncated else "no text"
     seen = "" if source == target else f"{labels} and {raw} of {target} without labels"
     return (
         f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
-        f"{source}{seen}{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
+        f"{source}{seen}{with_}, {from_}, seed {metrics.seed}, "
         f"epoch {metrics.selection.epoch} of {len(metrics.curve)} (chosen by {metrics.selection.validator})."
     )
 

@@ -88,6 +88,8 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
     except Busy as busy:
         if not wait:
             raise
+        if read_status(folder).get("key", config.key) != config.key:
+            raise ValueError(f"{busy}, with other settings; choose another paths.run") from None
         log.info("%s; waiting for its result", busy)
         return _locked(config, wait=True, keep_failure=False)
     except BaseException:
@@ -151,9 +153,7 @@ def clean(folder: Path) -> None:
 def refuse_checkpoint_of_another(folder: Path, key: str) -> None:
     """Refuse the folder of a run that was stopped, from whose checkpoint another command goes on."""
     if read_status(folder).get("key", key) != key and (folder / "checkpoint" / LAST).exists():
-        told = (
-            "holds the checkpoint of a run that was stopped, of other settings or versions; its command goes on from it"
-        )
+        told = "holds the checkpoint of another run, of other settings or versions, whose command goes on from it"
         raise ValueError(f"paths.run={folder}: {told}. Name another folder, or move that one")
 
 

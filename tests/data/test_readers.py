@@ -13,8 +13,9 @@ import pytest
 
 from domadapt.cli.verbs import delimited
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import FORMATS, open_texts, read
+from domadapt.data.readers import FORMATS, read
 from domadapt.data.records import DataError, Location, Record, Span
+from domadapt.data.streams import open_texts
 from domadapt.tasks.task import Prediction, row
 
 Write = Callable[..., Path]
@@ -349,6 +350,7 @@ a.xml '<sentences>\r\n<sentence>\r\r<text>a & b</text>'
   -> 4: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
 a.csv 'sentence,label\na,b\n'
   -> 1: header is 'sentence,label'; expected a column text; say which one holds the text: source.text=COLUMN,
+a.csv 'Reviews 2026,\ntext,label\na,b\n' -> 1: header is 'Reviews 2026,'; expected a column text; delete what
 a.csv 'text,text\na,b\n' -> 1: header is 'text,text'; expected each column once; rename one of the two
 a.csv 'text,label\nok,x\nsharp, light,y\n'
   -> 3: row of 3 fields is ['sharp', ' light', 'y']; expected 2 fields, as in the header ('text, label');

@@ -183,9 +183,9 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     assert "Not known" in apart and "Beside the model" not in apart
     ceiling = LabelsRead("in_domain", run.source, 8, None, True)
     dev = {"texts": 3, "kinds": {}}
-    told = model_card(read_description(folder), replace(run, role="in_domain"), "use()", [], dev, ceiling)
+    told = model_card(read_description(folder), replace(run, role="in_domain"), "use()", [], dev, [ceiling])
     assert f"on 3 held-out texts of {run.target}" in told and f"| {run.target}, held out |" in told
-    told = model_card(read_description(folder), None, "use()", [], read=ceiling)
+    told = model_card(read_description(folder), None, "use()", [], every=[ceiling])
     for label_use in (f"labelled text of {run.target}", "It is a ceiling", "given 8 labels", "chosen its epoch"):
         assert label_use in told
 

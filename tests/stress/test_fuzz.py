@@ -15,8 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domadapt.data.files import Corpus
-from domadapt.data.readers import FORMATS, open_texts, read
+from domadapt.data.readers import FORMATS, read
 from domadapt.data.records import DataError
+from domadapt.data.streams import open_texts
 from tests.data.test_readers import GOOD
 
 Outcome = tuple[list[tuple[str, str]], Counter[str], str | None]  # ids and texts, what was counted, the error
