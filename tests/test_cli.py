@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra._internal.hydra import Hydra
 
 import domadapt
 from domadapt import api
@@ -567,3 +568,11 @@ def test_a_sample_whose_prompt_could_not_be_written_can_be_asked_for_again(
         patch.setattr("domadapt.cli.labelling.write_atomic", full)
         command(*asked, code=2)
     assert "2 of 2 texts" in command(*asked)[0]
+
+
+@pytest.mark.parametrize("given", [["-m", "seed=1,2"], ["seed=1"], ["hydra.mode=MULTIRUN"], ["--config-dir=own"]])
+def test_hydra_composes_once_unless_a_yaml_may_ask_for_a_sweep(given: list[str]) -> None:
+    whole = Hydra.get_mode
+    with cli.composed_once(given):
+        assert (Hydra.get_mode is whole) == ("mode" in given[0] or "dir" in given[0])
+    assert Hydra.get_mode is whole

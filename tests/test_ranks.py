@@ -57,8 +57,12 @@ def losses(epochs: Epochs, name: str) -> list[float]:
 
 
 def test_two_processes_have_the_loss_curve_and_the_weights_of_one(problem: list[str], tmp_path: Path) -> None:
+    same_as_one(problem, tmp_path, "ddp_fork")  # tests/stress does it with processes that are started anew
+
+
+def same_as_one(problem: list[str], tmp_path: Path, strategy: str) -> None:
     one, alone = fitted(problem, tmp_path / "one")
-    two, shared = fitted(problem, tmp_path / "two", "trainer.devices=2")
+    two, shared = fitted(problem, tmp_path / "two", "trainer.devices=2", f"trainer.strategy={strategy}")
     assert losses(two, "task") == pytest.approx(losses(one, "task"), rel=1e-5)
     assert [line["step"] for line in two.curve] == [line["step"] for line in one.curve]
     for name, weights in alone.items():

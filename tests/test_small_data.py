@@ -606,7 +606,13 @@ def test_settings_of_the_user_go_before_those_of_adapt() -> None:
     ]
 
 
-LEARNS = ["backbone=tiny_random", "trainer.epochs=4", "trainer.learning_rate=0.01", "max_length=24"]
+LEARNS = [
+    "backbone=tiny_random",
+    "trainer.epochs=4",
+    "trainer.min_steps=60",
+    "trainer.learning_rate=0.01",
+    "max_length=24",
+]
 ROWS, TARGET = records("camera", 40), [row["text"] for row in records("laptop", 20, 5)]
 TEXTS = [row["text"] for row in ROWS]
 

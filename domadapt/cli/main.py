@@ -134,10 +134,28 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
     Sweep.command = tuple(arguments)
     try:
-        hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+        with composed_once(given):
+            hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
     except SweepEnded as end:
         if end.__cause__:
             raise end.__cause__ from None
+
+
+@contextmanager
+def composed_once(given: Sequence[str]) -> Iterator[None]:
+    """Keep Hydra from composing all that is given twice, the first time for the one word ``hydra.mode``.
+
+    That is a third of a second of every verb. A user's own yaml may set it; else -m says it, or that there is none.
+    """
+    from hydra._internal.hydra import Hydra
+
+    before = vars(Hydra)["get_mode"]
+    if not any("hydra.mode" in word or word.startswith(("--config-dir", "-cd")) for word in given):
+        setattr(Hydra, "get_mode", lambda *_, **__: None)  # noqa: B010 - a method
+    try:
+        yield
+    finally:
+        setattr(Hydra, "get_mode", before)  # noqa: B010
 
 
 def hydra_arguments(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:

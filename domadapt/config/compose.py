@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import metadata
 from importlib.resources import files
 from inspect import signature
@@ -98,7 +99,7 @@ Settings = SimpleNamespace  # what a verb is asked for: attributes of its compos
 def settings(cfg: DictConfig, verb: str) -> Settings:
     """A verb's composed configuration, resolved; refused where one is not set, or null and its default is not."""
     values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    defaults: Any = OmegaConf.to_container(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml")), resolve=False)
+    defaults: Any = OmegaConf.to_container(_written(verb), resolve=False)
     if verb != "benchmark":
         check_known(cfg, verb)
     for name, default in defaults.items():
@@ -113,13 +114,19 @@ def settings(cfg: DictConfig, verb: str) -> Settings:
     return Settings(**values)
 
 
+@cache
+def _written(name: str) -> Any:
+    """One of our yaml files, which nobody changes: a benchmark asks for the same ones in every cell."""
+    return OmegaConf.create((files("domadapt.conf") / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
 def check_known(cfg: Mapping[str, Any], verb: str) -> None:
     """Refuse what ``+x=1`` adds, which Hydra allows, where nothing reads it: no setting of the verb, nor its trainer's,
     and none that another one refers to."""
     beside: list[str] = []
     if "trainer" in cfg:
-        beside += _keys(OmegaConf.load(str(files("domadapt.conf") / "trainer/default.yaml")))
-    known = {*_keys(OmegaConf.load(str(files("domadapt.conf") / f"{verb}.yaml"))), "benchmark"}
+        beside += _keys(_written("trainer/default"))
+    known = {*_keys(_written(verb)), "benchmark"}
     known |= {group.partition("/")[0] for group, _ in groups(verb)} | {f"trainer.{name}" for name in beside}
     written = OmegaConf.to_yaml(cfg)
     for name in map(str, (*cfg, *(f"trainer.{name}" for name in cfg.get("trainer", ())))):
@@ -175,7 +182,7 @@ def _settings(verb: str) -> Iterator[str]:
 
 def groups(verb: str) -> Iterator[tuple[str, str | None]]:
     """Groups in a verb's defaults, and the option taken by default."""
-    config: Any = OmegaConf.create((files("domadapt.conf") / f"{verb}.yaml").read_text(encoding="utf-8"))
+    config = _written(verb)
     for entry in config.get("defaults", []):
         if isinstance(entry, DictConfig):
             for group, default in entry.items():

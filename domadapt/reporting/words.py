@@ -238,7 +238,11 @@ def mistakes(pair: Pair) -> list[Block]:
         notes = ["a → b: annotated as a, predicted as b"]
         if len(common) > len(names):
             notes.append(f"the {CONFUSIONS} most frequent of {len(common) - ('right' in common)} confusions")
-    columns = columns_for(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
+
+    def mean(method: MethodRuns, name: str) -> str:
+        return f"{counts[method.name][name] / len(method.runs):.1f}".removesuffix(".0")
+
+    columns = columns_for(names, mean)
     columns = [("method", lambda method: method.name), *columns]
     title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"
     return [make_table(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)]

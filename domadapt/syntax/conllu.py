@@ -63,8 +63,8 @@ class ConlluParser:
         if not self.path.is_file():
             raise ValueError(f"{path}: no such CoNLL-U file; set parser.path to a file of parses of your texts")
         content = self.path.read_bytes()
-        if content.startswith(b"\x1f\x8b"):
-            raise ValueError(f"{path}: is compressed; unpack it with gunzip")
+        if content.startswith((b"\x1f\x8b", b"PK\x03\x04")):
+            raise ValueError(f"{path}: is compressed; unpack it with gunzip or unzip")
         self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
         try:
             sentences = read_conllu(content.decode("utf-8-sig"), str(path))
@@ -156,7 +156,7 @@ def _sentence(text: str, rows: list[list[str]], places: list[str]) -> Parse:
         if row[6] == row[0]:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is its own HEAD; a root's is 0")
         heads[index] = int(row[6]) - 1 if int(row[6]) else index
-    _check_trees(heads, places[0])
+    _check_trees(heads, places)
     return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), _tags(rows))
 
 
@@ -169,19 +169,20 @@ def _tags(rows: list[list[str]]) -> tuple[str, ...]:
     return tuple(row[3].removeprefix("_") + PLURAL * many for row, many in zip(rows, plural, strict=True))
 
 
-def _check_trees(heads: IntArray, where: str) -> None:
+def _check_trees(heads: IntArray, places: Sequence[str]) -> None:
     """One root is a sentence, several are sentences that follow one another."""
     roots = heads
     for _ in range(len(heads).bit_length()):  # after each round, twice as far up
         roots = roots[roots]
     if circle := (np.flatnonzero(heads[roots] != roots) + 1).tolist():
-        raise ValueError(f"{where}: words {str(circle[:8])[1:-1]} lead to no root: their HEADs go in a circle")
+        words = str(circle[:8])[1:-1]
+        raise ValueError(f"{places[circle[0] - 1]}: words {words} lead to no root: their HEADs go in a circle")
     changes = roots[np.flatnonzero(np.diff(roots)) + 1].tolist()
     if len({int(roots[0]), *changes}) < 1 + len(changes):
         two = (np.unique(roots)[:2] + 1).tolist()
         expected = "expected one root a sentence, or sentences that follow one another"
         mixed = f"words {two[0]} and {two[1]} have HEAD 0, and the words under them are mixed"
-        raise ValueError(f"{where}: {mixed}: {expected}")
+        raise ValueError(f"{places[two[0] - 1]}: {mixed}: {expected}")
 
 
 def place_words(text: str, parse: Parse) -> Parse:

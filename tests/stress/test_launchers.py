@@ -16,7 +16,7 @@ from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import read_metrics
 from tests.benchmarking.test_loop import in_process, launched, problem, the_same  # noqa: F401
 from tests.support import StoppedAt, corpora
-from tests.test_ranks import LISA, fitted
+from tests.test_ranks import LISA, fitted, same_as_one
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,10 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     # It is the validator's value, and no score on the target.
     chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
     assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)
+
+
+def test_two_processes_that_are_started_anew_are_as_one(problem: list[str], tmp_path: Path) -> None:
+    same_as_one(problem, tmp_path, "auto")
 
 
 def test_resumed_with_two_processes_it_has_the_same_weights(tmp_path: Path) -> None:

@@ -161,10 +161,10 @@ def test_words_that_no_piece_covers_are_counted() -> None:
 
 
 BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the line that is said
-    "circle": (("\t4\tcop", "\t5\tcop"), ("\t4\tpunct", "\t3\tpunct"), "words 3, 5 lead to no root: their HEADs go in"),
-    "no root": (("\t0\troot", "\t2\tdep"), "words 1, 2, 3, 4, 5 lead to no root"),
+    "circle": (("\t4\tcop", "\t5\tcop"), ("\t4\tpunct", "\t3\tpunct"), "4: words 3, 5 lead to no root: their HEADs"),
+    "no root": (("\t0\troot", "\t2\tdep"), "2: words 1, 2, 3, 4, 5 lead to no root"),
     "its own head": (("\t2\tdet", "\t1\tdet"), "word 1 'The' is its own HEAD; a root's is 0"),
-    "two roots": (("\t4\tnsubj", "\t0\tnsubj"), ("\t4\tcop", "\t2\tcop"), ("\t2\tdet", "\t4\tdet"), "mixed"),
+    "two roots": (("\t4\tnsubj", "\t0\tnsubj"), ("\t4\tcop", "\t2\tcop"), ("\t2\tdet", "\t4\tdet"), "3: words 2 and 4"),
     "head out of range": (("\t4\tcop", "\t6\tcop"), "gold.conllu:4: word 3 has HEAD '6', expected 0 to 5"),
     "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
     "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),
