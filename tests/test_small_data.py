@@ -632,6 +632,9 @@ def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path, names: tuple[
     [run] = (tmp_path / "it's, (here)").glob("*/*/*/metrics.json")
     again = domadapt.load(run.parent).predict(TARGET)
     assert [str(p.label) for p in again] == [str(name).strip() for name in found]
+    with pytest.raises(ValueError, match="target: the data is empty"):
+        adapter.fit(TEXTS, ["another", "label"] * (len(TEXTS) // 2), target=[])
+    assert adapter.predict(TARGET).tolist() == found.tolist()  # what was fitted before
     other = clone(adapter)
     assert other.get_params() == adapter.get_params()
     with pytest.raises(NotFittedError):

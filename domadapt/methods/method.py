@@ -95,20 +95,22 @@ def checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             result = function(self, *args, **kwargs)
         except AttributeError as error:
-            of_view = error.obj is None and error.name in ("batch", "encoded", "output")
+            of_view = error.obj is None and error.name in ("batch", "encoded", "output", "session")
             if hook == "losses" and of_view and args[0].target is None:
                 fix = "to have it at each step, say in the class: reads = frozenset({'target'})"
                 raise ValueError(f"{whose}: {error}: step.target is None; {fix}") from error
-            if (
-                hook in ("collate", "transform")
-                and not self.training
-                and str(error).startswith(f"'{type(self).__name__}'")
-            ):
+            own = str(error).startswith(f"'{type(self).__name__}'")
+            if hook in ("collate", "transform") and own and self.unprepared and not self.training:
                 fix = "what prepare() finds is not there when a saved model is loaded; keep it by memory() and recall()"
                 raise ValueError(f"{whose}: {error}; {fix}") from error
             raise
         if not isinstance(result, kind):
             raise ValueError(f"{whose} returned {result!r:.60}; expected {words}")
+        if hook == "prepare":
+            self.unprepared = False
+        if hook == "transform" and not (self.training or self.used_at_prediction or result is args[0]):
+            fix = "set used_at_prediction = True in the class, or change the output only while self.training"
+            raise ValueError(f"{whose} changes what is scored, and the saved model would lack it; {fix}")
         return result
 
     return call
@@ -152,6 +154,7 @@ class Method(nn.Module):
         for name, weight in (weights or {}).items():
             in_range(f"weight of {name}", weight, 0.0, 1e6)
         self.weights = dict(weights or {})
+        self.unprepared = type(self).prepare is not Method.prepare  # it has a prepare(), which has not been called here
 
     def attach(self, session: Session) -> None:
         """Called once, before training and after loading: keep the session, hook into the encoder, make parameters."""

@@ -72,9 +72,9 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 raise ValueError(f"y[{lost}] is {given[lost]!r}: {expected}")
             if len({isinstance(label, str) for label in given}) > 1:
                 raise ValueError("y has words and numbers: expected labels of one type, such as [str(label) for …]")
-            self.classes_ = np.unique(given)
-            if len({_name(label) for label in self.classes_}) < len(self.classes_):
-                raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
+            classes = np.unique(given)
+            if len({_name(label) for label in classes}) < len(classes):
+                raise ValueError(f"y: two of {classes.tolist()} are written alike; give each label a name")
             given = [_name(label) for label in given]
         else:
             for number, spans in enumerate(given):
@@ -93,8 +93,11 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
             config = run_config(compose("train", settings))
             with errors_naming({paths["data.source.path"]: "X, y", paths["data.target.path"]: "target"}):
-                self.metrics_: dict[str, Any] = train(config)
-            self.model_ = load(config.folder, config.options.device, config.options.precision)
+                metrics = train(config)
+            model = load(config.folder, config.options.device, config.options.precision)
+        self.metrics_, self.model_ = metrics, model  # together: a fit that fails leaves what was fitted before
+        if self.task == "classification":
+            self.classes_ = classes
         return self
 
     def predict(self, X: Iterable[str]) -> Any:

@@ -136,6 +136,14 @@ SLIPS = {
         "    def collate(self, examples): return {'hints': torch.tensor(self.hints)}",
         "mine.collate(): 'Mine' object has no attribute 'hints'; what prepare() finds is not there",
     ),
+    "no target to classify": (
+        "def losses(self, step): return {'mine': logits_of(step.target).mean()}",
+        "mine.losses(): 'NoneType' object has no attribute 'session': step.target is None; to have it at each step",
+    ),
+    "not in the model": (
+        "def transform(self, output, batch): return replace(output, logits=output.logits * 2)",
+        "mine.transform() changes what is scored, and the saved model would lack it; set used_at_prediction = True",
+    ),
     "weights made late": (
         "used_at_prediction = True\n    def prepare(self): self.layer = torch.nn.Linear(2, 2); return {}",
         "mine.prepare() makes the weights ['layer.bias', 'layer.weight']: a loaded model has no place for them",
@@ -155,7 +163,8 @@ def test_a_slip_is_told_in_one_line(command: Command, tmp_path: Path, monkeypatc
     )
     start = "def __init__(self, weight): super().__init__({'mine': weight})"
     body = code if "__init__" in code else f"{start}\n    {code}"
-    imports = "from dataclasses import replace\nimport torch\nfrom domadapt.methods.method import Method\n\n"
+    imports = "from dataclasses import replace\nimport torch\nfrom domadapt.methods.method import Method\n"
+    imports += "from domadapt.methods.units import logits_of\n\n"
     (mine / "own_slip.py").write_text(f"{imports}class Mine(Method):\n    {body}\n")
     given = [*corpora(tmp_path), "adaptation=mine", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
     late = slip.startswith("not kept")  # it is told when the model predicts
@@ -163,6 +172,24 @@ def test_a_slip_is_told_in_one_line(command: Command, tmp_path: Path, monkeypatc
     if late:
         _, told = command("predict", f"model={tmp_path}/run", "text=A lens.", "trust_code=true", code=2)
     assert message in told and "Traceback" not in told
+
+
+def test_a_name_that_is_mistyped_is_not_blamed_on_loading() -> None:
+    class Mine(Method):
+        used_at_prediction = True
+
+        def prepare(self) -> dict[str, Any]:
+            return {}
+
+        def transform(self, output: Any, batch: Any) -> Any:
+            return self.shift
+
+    mine, none = Mine().eval(), SimpleNamespace()
+    with pytest.raises(ValueError, match="what prepare\\(\\) finds is not there"):
+        mine.transform(none, none)
+    mine.prepare()
+    with pytest.raises(AttributeError, match="'Mine' object has no attribute 'shift'$"):
+        mine.transform(none, none)
 
 
 def test_another_none_in_a_loss_is_not_taken_for_a_missing_target() -> None:
