@@ -120,7 +120,7 @@ def shift(parts: Parts) -> Iterator[Finding]:
         unknown = sorted(target.keys() - source.keys())
         missed = sum(target[label] for label in unknown)
         if unknown:
-            lost = f"carry labels that no text of {here} has ({item_list(unknown[:5])}): no model can learn them there."
+            lost = f"carry labels that no text of {here} has ({item_list(unknown[:5])}): the source can't teach them."
             text, numbers = f"{missed} labelled texts of {there} {lost}", {"texts": missed, "of": target.total()}
             yield Finding("label shift", "severe", missed / target.total(), text, numbers)
         yield from _label_shift(here, source, there, target, always=True)
@@ -163,7 +163,7 @@ def _spans(parts: Parts) -> Iterator[Finding]:
     kinds = [sorted({s.type for spans in side for s in spans}) for side in annotated]
     unknown = [kind for kind in kinds[1] if kind not in kinds[0]]
     if unknown:
-        text = f"{there} has span types that {here} lacks ({item_list(unknown[:5])}): no model can learn them there."
+        text = f"{there} has span types that {here} lacks ({item_list(unknown[:5])}): the source can't teach them."
         yield Finding("label shift", "severe", 1.0, text, {"types": len(unknown)})
     if min(map(len, annotated)) < 2:
         return

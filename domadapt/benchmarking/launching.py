@@ -61,6 +61,11 @@ def check_search(cfg: Mapping[str, Any], verb: str) -> None:
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
+    check_value(cfg)
+
+
+def check_value(cfg: Mapping[str, Any]) -> None:
+    """Refuse a validator by whose values no search may, or can, be led."""
     validator = make(cfg["selection"])
     if getattr(validator, "uses_target_labels", False):
         why = "reads target labels, which no search may; take selection=source_dev"

@@ -25,7 +25,7 @@ from hydra.core.utils import configure_log
 from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
-from domadapt.benchmarking.launching import jobs_at_once, launch
+from domadapt.benchmarking.launching import check_value, jobs_at_once, launch
 from domadapt.config.compose import Settings, compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels_once
@@ -348,6 +348,10 @@ class Sweep(Callback):
             return
         sweeper = config.hydra.sweeper
         if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
+            try:
+                check_value(config)  # once, not in every run
+            except ValueError as error:
+                raise SweepEnded from error
             trials = sweeper.get("n_trials")
             print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
             for name in ("alembic", "optuna", "hydra", "hydra_plugins"):  # every trial has a line of ours

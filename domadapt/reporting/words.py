@@ -29,7 +29,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
     if one.baseline.interval is None:
         return f"Of {one.method} against its controls nothing can be said: {one.baseline.reason}."
     sentences = [f"{one.method} is {difference_words(one.baseline.interval)} {baseline}"]
-    needed, lacking = [one.baseline], list[str]()
+    needed, lacking, harmful = [one.baseline], list[str](), False
     for control in one.controls:
         name = control.other
         if control.interval is None:
@@ -40,7 +40,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
         if its_gain is None:
             lacking.append(f"{name} was not compared with {baseline}")
         elif (its_gain.mean if its_gain.high is None else its_gain.high) < 0:
-            harms, measures = "harms", "measures harm as well"
+            harmful, harms, measures = True, "harms", "measures harm as well"
             if its_gain.high is None:
                 harms, measures = "may harm", "may measure harm"
             text += f" (this control {harms}: {difference_words(its_gain)} {baseline}, so a gain over it {measures})"
@@ -50,8 +50,8 @@ def claim(one: Cell, statistics: Statistics) -> str:
     names = [difference.other for difference in needed]
     # By its interval, and by the test over runs after Holm's correction.
     unshown = [d.other for d in needed if not ((v := d.interval) and (v.low or 0.0) > 0 and _real(d))]
-    if len(needed) == 1:
-        lacking.append("no neutral control was run")
+    if len(needed) == 1 and (harmful or not lacking):
+        lacking.append("no control that was run is neutral" if harmful else "no control was run")
     elif not unshown and not lacking:  # nothing that it was to stand against may be missing
         where = f"on at least one of {one.baseline.pairs} pairs" if len(one.pairs) > 1 else "on this pair"
         return f"{listed(sentences)}. So it is shown {where} that syntax helps, against {listed(names)}."

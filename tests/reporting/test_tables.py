@@ -353,7 +353,7 @@ def claimed(controls: Any, **levels: float) -> str:
     [
         ("shuffled", {"source_only": 0.5, "gnn": 0.55, "shuffled": 0.4},
          ["this control harms: 10.", "below source_only, so a gain over it measures harm as well",
-          f"{NOT_SHOWN}no neutral control was run."]),
+          f"{NOT_SHOWN}no control that was run is neutral."]),
         (["shuffled", "linear"], {"source_only": 0.5, "gnn": 0.55, "shuffled": 0.4, "linear": 0.5},
          ["this control harms", "So it is shown on this pair that syntax helps, against source_only and linear."]),
         ("linear", {"source_only": 0.55, "gnn": 0.55, "linear": 0.55},
