@@ -97,6 +97,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
         roles = ["in_domain" if name == "ceiling" else "source_only" for name, _ in scores if name != best[0][1].name]
         bases = [(method, reference(pair, method, role)) for pair, method in best for role in roles]
         over += ", not of the same seeds" if any(base and base.seeds != method.seeds for method, base in bases) else ""
+        over += ", not of the same test texts" if any(base and _tested(base) != _tested(m) for m, base in bases) else ""
         items.append(("Target score, %", " → ".join(f"{name} {100 * mean:.1f}" for name, mean in scores) + over))
     overall = next((cell for cell in statistics.overall if best and cell.method == best[0][1].name), None)
     if overall and overall.shares:
@@ -150,6 +151,11 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     why = difference.retraining.reason or difference.reason if p is None else f"p = {p:.2g} after Holm's correction"
     why = why.partition(": ")[0]  # the section on significance has the rest
     return f"{text}; that it is more than chance is not shown{f': {why}' if why else ''}."
+
+
+def _tested(method: MethodRuns) -> set[int | None]:
+    """Sizes of the tests of its runs: a ceiling may be tested on fewer texts."""
+    return {run.tested for run in method.runs}
 
 
 def _scores(best: Sequence[tuple[Pair, MethodRuns]]) -> list[tuple[str, float]]:

@@ -446,6 +446,13 @@ def test_the_card_says_that_scores_are_not_of_the_same_seeds(missing: str) -> No
     assert told.endswith(", not of the same seeds")
 
 
+def test_the_card_says_that_a_ceiling_was_tested_on_other_texts() -> None:
+    runs = met({"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8})
+    pairs = grouped([*runs[:2], {**runs[2], "target_test_sizes": {"all": 2, "clean": 2}}])
+    (told,) = [text for name, text, _ in verdict_card(pairs, compare(pairs)).items if name == "Target score, %"]
+    assert told.endswith("ceiling 80.0, not of the same test texts")
+
+
 def test_a_network_from_scratch_is_not_called_by_its_tokenizer_and_a_gap_of_no_method_is_no_table() -> None:
     config = {"backbone": {"_target_": "domadapt.models.bilstm.BiLSTM", "name": "minilm"}, "trainer": {"epochs": 2}}
     pairs = grouped(met({"rnn_from_scratch": 0.1, "in_domain": 0.8}, config=config))
