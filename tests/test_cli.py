@@ -129,6 +129,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
     ("arguments", "told"),
     [
         (["train", "injection=lisaa"], "injection=lisaa: there is no such option; expected one of "),
+        (["train", "injection=[lisa,gn]"], "injection=gn: there is no such option; expected one of "),
+        (["benchmark", "source.path=a.csv"], "data.source.path: is of your own files: add experiment=my_matrix"),
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
         (["train", "+sed=3"], "sed: there is no such setting; did you mean seed?"),

@@ -232,12 +232,13 @@ def user_error(error: BaseException, verb: str) -> str | None:
         error = error.__cause__  # what the constructor said, not who called it
     if isinstance(error, MissingMandatoryValue):
         return not_set(str(error.full_key), verb)
-    if isinstance(error, MissingConfigException) and error.options:
-        group, _, option = str(error.missing_cfg_file).rpartition("/")
+    group, _, option = str(getattr(error, "missing_cfg_file", "")).rpartition("/")
+    listed = Path(str(files("domadapt.conf")), group or "-").glob("*.yaml")  # of one in a list Hydra tells none
+    if isinstance(error, MissingConfigException) and (options := error.options or sorted(p.stem for p in listed)):
         extra = option.partition("_")[0]
         if group.startswith("hydra/") and extra in (metadata("domadapt").get_all("Provides-Extra") or ()):
             return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
-        known = ", ".join(error.options) + _near(option, error.options)
+        known = ", ".join(options) + _near(option, options)
         return f"{group}={option}: there is no such option; expected one of {known}"
     if isinstance(error, OverrideParseException):
         hint = "close every bracket; put text with signs, spaces or umlauts into quotes: \"setting='a=b, c'\""
@@ -291,7 +292,7 @@ def _unknown_key(key: str, verb: str, absent: bool, beside: Sequence[str]) -> st
     if not absent or (key in known and not key.startswith("data.")):
         return None  # it is its value that is wrong
     if "data" in choices and key in {*_keys(compose(composed, own))}:
-        return f"{key}: is of your own files: add data=my_files"
+        return f"{key}: is of your own files: add {'experiment=my_matrix' if verb == 'benchmark' else 'data=my_files'}"
     where, _, name = key.rpartition(".")
     named = [setting for setting in sorted(known) if setting.endswith(f".{name}") or setting == name]
     if where:
