@@ -1,5 +1,6 @@
 """What a run works with: handed to methods, evaluation and training alike."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.runtime import preserve_random_state
 from domadapt.utils.work import progress
 
+log = logging.getLogger(__name__)
 MOST_READ = {"token": 1500, "sequence": 5000}  # target texts that are read, at most: of words each has many
 
 
@@ -148,14 +150,20 @@ class Session:
     def attach(self) -> None:
         """Tell the methods their names, let them hook in, and let batches carry their tensors."""
         for name, method in self.methods.items():
-            method.name = name
+            method.name, hooks = name, self._hooks_on_states()
             try:
                 method.attach(self)
                 if "session" not in vars(method):
                     raise ValueError(f"{name}: {type(method).__name__}.attach() does not call super().attach(session)")
             except UnreachableAttention as error:
                 raise ValueError(f"{name}: needs attention that it can reach, and {error}") from error
+            if self._hooks_on_states() > hooks and not method.used_at_prediction:
+                lost = "what it changes beyond training is scored, and the saved model lacks it"
+                log.warning("%s hooks into the states; unless used_at_prediction = True in its class, %s", name, lost)
             self.collator.extras[name] = method.collate
+
+    def _hooks_on_states(self) -> int:
+        return sum(len(getattr(self.encoder, hooks, ())) for hooks in ("states_hooks", "output_hooks"))
 
     def reads(self, what: str) -> bool:
         """Whether a method reads something (:attr:`~domadapt.methods.method.Method.reads`) for this task."""

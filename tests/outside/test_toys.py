@@ -144,6 +144,12 @@ SLIPS = {
         "def transform(self, output, batch): return replace(output, logits=output.logits * 2)",
         "mine.transform() changes what is scored, and the saved model would lack it; set used_at_prediction = True",
     ),
+    "a hook": (
+        "def attach(self, session):\n"
+        "        super().attach(session)\n"
+        "        session.encoder.hook_states(lambda states, batch, kept: states)",
+        "mine hooks into the states; unless used_at_prediction = True in its class, what it changes beyond training is",
+    ),
     "weights made late": (
         "used_at_prediction = True\n    def prepare(self): self.layer = torch.nn.Linear(2, 2); return {}",
         "mine.prepare() makes the weights ['layer.bias', 'layer.weight']: a loaded model has no place for them",
@@ -155,20 +161,21 @@ SLIPS = {
 def test_a_slip_is_told_in_one_line(command: Command, tmp_path: Path, monkeypatch: Any, slip: str) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "own_slip", raising=False)
-    code, message = SLIPS[slip]
+    body, message = SLIPS[slip]
     mine = tmp_path / "mine"
     (mine / "adaptation").mkdir(parents=True)
     (mine / "adaptation" / "mine.yaml").write_text(
         "# Mine.\nmine:\n  # Of its loss.\n  weight: 1.0\n  _target_: own_slip.Mine\n"
     )
     start = "def __init__(self, weight): super().__init__({'mine': weight})"
-    body = code if "__init__" in code else f"{start}\n    {code}"
+    body = body if "__init__" in body else f"{start}\n    {body}"
     imports = "from dataclasses import replace\nimport torch\nfrom domadapt.methods.method import Method\n"
     imports += "from domadapt.methods.units import logits_of\n\n"
     (mine / "own_slip.py").write_text(f"{imports}class Mine(Method):\n    {body}\n")
     given = [*corpora(tmp_path), "adaptation=mine", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
     late = slip.startswith("not kept")  # it is told when the model predicts
-    _, told = command("train", "--config-dir=mine", *given, f"paths.run={tmp_path}/run", code=0 if late else 2)
+    code = 0 if late or slip == "a hook" else 2
+    told = "".join(command("train", "--config-dir=mine", *given, f"paths.run={tmp_path}/run", code=code))
     if late:
         _, told = command("predict", f"model={tmp_path}/run", "text=A lens.", "trust_code=true", code=2)
     assert message in told and "Traceback" not in told
