@@ -262,6 +262,12 @@ class Session:
             if len(records) != len(originals) or not all(isinstance(record, Record) for record in records):
                 what = f"{len(records)} items, the first {next(iter(records), None)!r:.60}"
                 raise ValueError(f"{name}.augment() returned {what}; expected {len(originals)} source records")
+            for old, new in ((old, new) for old, new in zip(originals, records, strict=True) if old is not new):
+                was, now = ((r.label, [span.type for span in r.spans or ()]) for r in (old, new))
+                if was != now:
+                    raise ValueError(
+                        f"{name}.augment() labels record {old.id} as {now}; expected its own labels, {was}"
+                    )
         changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with preserve_random_state():  # a parser that is loaded only now draws random numbers

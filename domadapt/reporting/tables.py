@@ -234,15 +234,20 @@ LabelCurve = dict[int, TableRow]  # of methods that differ in their number of ta
 
 
 def label_curves(pair: Pair, statistics: Statistics | None = None) -> dict[str, LabelCurve]:
-    """By name, curves of several numbers of target labels, and beside them the one that the report calls the best."""
+    """Curves of several numbers of target labels, and beside them the one that the report calls the best.
+
+    One has runs of the same settings, whatever they are called; its name is that of the run with the fewest labels.
+    """
     by_settings: dict[str, tuple[str, dict[str, str], LabelCurve]] = {}
-    for row in rows(pair, statistics):
-        number = target_labels(row.method)
-        if row.target is None or number is None or row.method.role == "in_domain":  # which has no source labels
+    numbered = [(number, row) for row in rows(pair, statistics) if (number := target_labels(row.method)) is not None]
+    for number, row in sorted(numbered, key=lambda one: one[0]):
+        if row.target is None or row.method.role == "in_domain":  # which has no source labels
             continue
         others = {k: value for k, value in settings(row.method.config).items() if k != "target_labels"}
         name = row.method.runs[0].method.replace(f"+{row.method.config.get('target_labels')}_labels", "", 1)
-        by_settings.setdefault(json.dumps([name, others]), (name, others, {}))[2].setdefault(number, row)
+        called, _, curve = by_settings.setdefault(json.dumps(others), (name, others, {}))
+        if number not in curve or name == called:  # else it was run under another name, too
+            curve[number] = row
     names = distinct([(name, others) for name, others, _ in by_settings.values()])
     curves = {name: dict(sorted(curve.items())) for name, (*_, curve) in zip(names, by_settings.values(), strict=True)}
     if not any(len(curve) > 1 for curve in curves.values()):

@@ -150,6 +150,11 @@ SLIPS = {
         "        session.encoder.hook_states(lambda states, batch, kept: states)",
         "mine hooks into the states; unless used_at_prediction = True in its class, what it changes beyond training is",
     ),
+    "other labels": (
+        "augments = True\n"
+        "    def augment(self, records, epoch, random): return [replace(r, spans=r.spans[1:]) for r in records]",
+        "mine.augment() labels record ",
+    ),
     "weights made late": (
         "used_at_prediction = True\n    def prepare(self): self.layer = torch.nn.Linear(2, 2); return {}",
         "mine.prepare() makes the weights ['layer.bias', 'layer.weight']: a loaded model has no place for them",

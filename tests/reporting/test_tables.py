@@ -288,14 +288,18 @@ PLAIN: dict[int | str, float] = {0: 0.40, 8: 0.44, 32: 0.50, 128: 0.56, "all": 0
 BEST: dict[int | str, float] = {0: 0.53, 8: 0.54, 32: 0.56, 128: 0.58, "all": 0.60}
 
 
-def labelled(way: str, curve: dict[Any, float], seed: int = 1) -> list[Any]:
-    """As training writes them: the name says how many labels were asked for, the counts how many these are."""
+def labelled(way: str, curve: dict[Any, float], seed: int = 1, own: str = "") -> list[Any]:
+    """As training writes them: the name says how many labels were asked for, the counts how many these are.
+
+    Unless a benchmark gives them names of its ``own``.
+    """
     made = []
+    adaptation = {} if way == "source_only" else {"adaptation": {way: {"weight": 1}}}
     for labels, score in curve.items():
-        config = {"target_labels": labels, "trainer": {"epochs": 2}, "data": {"source": "camera"}}
+        config = {"target_labels": labels, "trainer": {"epochs": 2}, "data": {"source": "camera"}, **adaptation}
         counts = {"target_labels": EVERY if labels == "all" else labels}
         name, role = (f"{way}+{labels}_labels", {"role": "adapted"}) if labels else (way, {})
-        made.append(make_metrics(name, seed, score, config=config, counts=counts, **role))
+        made.append(make_metrics(f"{own}{labels}" if own else name, seed, score, config=config, counts=counts, **role))
     return made
 
 
@@ -309,6 +313,11 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
     cells, notes = rows_and_notes(table)
     assert (table.header, cells[1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
     assert "fewer than 3 seeds" in notes[0]
+    own = labelled("source_only", {8: 0.44, 32: 0.5}, own="mine")
+    (named,) = grouped([*own, *labelled("source_only", {0: 0.4, 32: 0.6})])
+    (curve,) = tables.label_curves(named).values()
+    names = {number: row.method.name for number, row in curve.items()}
+    assert names == {0: "source_only", 8: "mine8", 32: "source_only+32_labels"}
     (none,) = grouped([run for way in ("source_only", "best") for run in labelled(way, {0: 0.5})])
     assert tables.label_curves(none) == {} and tables.target_label_sections([none], compare([none])) == []
 
