@@ -57,10 +57,12 @@ def losses(epochs: Epochs, name: str) -> list[float]:
 
 
 def test_two_processes_have_the_loss_curve_and_the_weights_of_one(problem: list[str], tmp_path: Path) -> None:
-    same_as_one(problem, tmp_path, "ddp_fork")  # tests/stress does it with processes that are started anew
+    one, two = as_one(problem, tmp_path, "ddp_fork")  # tests/stress does it with processes that are started anew
+    assert one == two
 
 
-def same_as_one(problem: list[str], tmp_path: Path, strategy: str) -> None:
+def as_one(problem: list[str], tmp_path: Path, strategy: str) -> list[set[str]]:
+    """The files that one process and two have written, once they are found to have learnt the same."""
     one, alone = fitted(problem, tmp_path / "one")
     two, shared = fitted(problem, tmp_path / "two", "trainer.devices=2", f"trainer.strategy={strategy}")
     assert losses(two, "task") == pytest.approx(losses(one, "task"), rel=1e-5)
@@ -69,8 +71,7 @@ def same_as_one(problem: list[str], tmp_path: Path, strategy: str) -> None:
         torch.testing.assert_close(shared[name], weights, rtol=1e-4, atol=1e-5, msg=name)
     for line, expected in zip(two.curve, one.curve, strict=True):
         assert line["validators"] == pytest.approx(expected["validators"], rel=1e-4, nan_ok=True)
-    written = [{path.name for path in (tmp_path / run / "checkpoint").iterdir()} for run in ("one", "two")]
-    assert written[0] == written[1]
+    return [{path.name for path in (tmp_path / run / "checkpoint").iterdir()} for run in ("one", "two")]
 
 
 def test_losses_of_methods_agree_within_a_hundredth(problem: list[str], tmp_path: Path) -> None:

@@ -586,9 +586,13 @@ def test_a_saved_model_goes_on_with_newer_texts(
     (tmp_path / "b_adapted" / "status.json").write_text("{}")
     _, err = command("predict", f"model={tmp_path}/b_adapted", "text=Fine.", code=2)
     assert err.endswith("b_adapted: this run is not finished; wait for it, or repeat the command that began it\n")
+    (tmp_path / "b_adapted" / "status.json").unlink()
     shutil.copytree(tmp_path / "first", tmp_path / "b_adapted" / "source_only")
     _, err = command("predict", f"model={tmp_path}/b_adapted", "text=Fine.", code=2)
     assert f"not finished; {tmp_path}/b_adapted/source_only is, and can be used; wait" in err
+    runs = tmp_path / "runs" / "a_to_b"  # of a benchmark
+    (runs / "source_only" / "seed=1").mkdir(parents=True)
+    assert "not a model folder" in command("predict", f"model={runs}", "text=Fine.", code=2)[1]
     plain_other = [*plain, "backbone=tiny_random", f"paths.run={tmp_path}/other"]
     domadapt.adapt(other, tmp_path / "b.txt", plain_other)
     _, err = command("score", f"model={tmp_path}/first", f"input={labelled}", f"baseline={tmp_path}/other", code=2)

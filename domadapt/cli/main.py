@@ -147,15 +147,16 @@ def composed_once(given: Sequence[str]) -> Iterator[None]:
 
     That is a third of a second of every verb. A user's own yaml may set it; else -m says it, or that there is none.
     """
-    from hydra._internal.hydra import Hydra
+    from hydra._internal import hydra
 
-    before = vars(Hydra)["get_mode"]
-    if not any("hydra.mode" in word or word.startswith(("--config-dir", "-cd")) for word in given):
-        setattr(Hydra, "get_mode", lambda *_, **__: None)  # noqa: B010 - a method
+    kind: Any = hydra.Hydra
+    before, own = kind.get_mode, ("--config", "-c", "hydra.mode", "hydra.searchpath", "+hydra", "++hydra")
+    if not any(word.startswith(own) for word in given):
+        kind.get_mode = lambda *_, **__: None
     try:
         yield
     finally:
-        setattr(Hydra, "get_mode", before)  # noqa: B010
+        kind.get_mode = before
 
 
 def hydra_arguments(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:

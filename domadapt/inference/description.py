@@ -21,6 +21,8 @@ FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
 FORMAT = 4  # of model folders
 LABELS = "labels_read.json"  # beside the weights
 RUN_FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md")  # beside model/
+# Of a run without a model yet; adapting trains two networks. Where runs lie by method, source_only/ has folders alone.
+UNFINISHED = ("status.json", "source_only/status.json", "source_only/metrics.json")
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
@@ -76,9 +78,9 @@ def read_description(folder: Path) -> Description:
             lacks = [" or ".join(files) for files in parts if not any((folder / file).is_file() for file in files)]
             why = "a stock or exported one, for `domadapt predict`, `score` and `compare`"
             why = f"{' and '.join(lacks)} is missing in it" if lacks else why
-        elif (folder / "status.json").is_file() or (folder / "source_only").is_dir():
-            has = (folder / "source_only" / "model" / NAME).is_file()
-            other = f"; {folder / 'source_only'} is, and can be used" if has else ""
+        elif any((folder / file).is_file() for file in UNFINISHED):
+            beside = folder / "source_only"
+            other = f"; {beside} is, and can be used" if (beside / "model" / NAME).is_file() else ""
             raise ValueError(
                 f"{folder}: this run is not finished{other}; wait for it, or repeat the command that began it"
             )

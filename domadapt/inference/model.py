@@ -304,7 +304,7 @@ def _labels_of(session: Session, config: dict[str, Any]) -> list[LabelsRead]:
     texts = " ".join(sorted({short_hash(record.text) for record in (*domains.source_train, *domains.source_dev)}))
     files = _files(config, count > 0, oracle)
     this_run = LabelsRead(role(config), domains.source, count, checksum, oracle, files, texts)
-    return list(dict.fromkeys([this_run, *labels_read(Path(str(config["backbone"].get("name"))))]))
+    return [this_run, *dict.fromkeys(labels_read(Path(str(config["backbone"].get("name")))))]
 
 
 def _files(config: Mapping[str, Any], target: bool, oracle: bool) -> tuple[str, ...]:

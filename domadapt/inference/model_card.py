@@ -41,7 +41,7 @@ def model_card(
         "",
         f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
         "",
-        _trained(description, metrics, trained, target, every[1:] or every),  # one entry: the same labels twice
+        _trained(description, metrics, trained, target, every[1:]),
         "",
         *_scores(metrics, trained, target),
         *_thresholds(dev or {}, trained),
@@ -70,7 +70,7 @@ def _trained(
 ) -> str:
     start = Path(str(description.backbone.get("name", "")))
     from_ = f"from the backbone `{escape_controls(start.name)}`"
-    if start.name == "encoder":  # of a model: RUN/model/encoder
+    if earlier:  # it is a model's: RUN/model/encoder
         run = start.parents[1 if start.parent.name == "model" else 0].name
         learnt = (f"{'the target of ' if one.role == 'in_domain' else ''}{one.source}" for one in earlier)
         from_ = f"from the model `{escape_controls(run)}`, which learned from labels of "

@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 MOST_READ = {"token": 1500, "sequence": 5000}  # target texts that are read, at most: of words each has many
 
 
+def _labels(record: Record) -> tuple[str | None, list[str]]:
+    """A record's label, and the types of its spans."""
+    return record.label, [span.type for span in record.spans or ()]
+
+
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
     """Texts as another model is asked for them: with their words, where words are classified."""
     words = [tuple(map(tuple, e.words.tolist())) if task.kind == "token" else None for e in examples]
@@ -262,12 +267,9 @@ class Session:
             if len(records) != len(originals) or not all(isinstance(record, Record) for record in records):
                 what = f"{len(records)} items, the first {next(iter(records), None)!r:.60}"
                 raise ValueError(f"{name}.augment() returned {what}; expected {len(originals)} source records")
-            for old, new in ((old, new) for old, new in zip(originals, records, strict=True) if old is not new):
-                was, now = ((r.label, [span.type for span in r.spans or ()]) for r in (old, new))
-                if was != now:
-                    raise ValueError(
-                        f"{name}.augment() labels record {old.id} as {now}; expected its own labels, {was}"
-                    )
+            for old, new in zip(originals, records, strict=True):
+                if old is not new and (was := _labels(old)) != (now := _labels(new)):
+                    raise ValueError(f"{name}.augment() labels record {old.id} as {now}; expected, as before, {was}")
         changed = [i for i, (old, new) in enumerate(zip(originals, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with preserve_random_state():  # a parser that is loaded only now draws random numbers

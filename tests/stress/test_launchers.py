@@ -16,7 +16,7 @@ from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import read_metrics
 from tests.benchmarking.test_loop import in_process, launched, problem, the_same  # noqa: F401
 from tests.support import StoppedAt, corpora
-from tests.test_ranks import LISA, fitted, same_as_one
+from tests.test_ranks import LISA, as_one, fitted
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,8 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
 
 
 def test_two_processes_that_are_started_anew_are_as_one(problem: list[str], tmp_path: Path) -> None:
-    same_as_one(problem, tmp_path, "auto")
+    one, two = as_one(problem, tmp_path, "auto")
+    assert one == two
 
 
 def test_resumed_with_two_processes_it_has_the_same_weights(tmp_path: Path) -> None:
