@@ -287,7 +287,7 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 def ran(code: str, *arguments: str, **given: Any) -> str:
     """What a program prints in a process of its own."""
-    command = [sys.executable, "-B", "-c", code, *arguments]
+    command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, **given).stdout
 
 

@@ -203,6 +203,7 @@ def test_onnxruntime_alone_says_the_same(
     )  # whatever the folder is called
     code = """if True:
         import json, sys
+        sys.dont_write_bytecode = True  # into the folder
         from onnx_model import OnnxModel
         texts = json.loads(sys.argv[1])
         found = OnnxModel()(texts, batch_size=3)
