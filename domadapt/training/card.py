@@ -44,6 +44,8 @@ MEASURED_SIZES = {"token": (371, 100), "sequence": (1300, 1700)}
 PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
 DOMAIN_DIFFERENCES = ("vocabulary", "shift")  # kinds of findings: target and source differ
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
+COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
+Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
 
 
 def score_warnings(
@@ -111,7 +113,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
             *_warnings(session, metrics, kinds, empty, audit),
         ),
         **_questions(session, now),
-        changes=tuple(_changes(before, now)) if spans and before else (),
+        changes=tuple(changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
         pairs=session.task.pairs,
         target_labels=session.domains.target_labels,
@@ -126,9 +128,6 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     rows = read_json_lines(path)
     texts = [text.text for text in session.domains.unlabelled.texts]
     return rows if [line["text"] for line in rows] == texts else []
-
-
-COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
 
 
 def harm_warnings(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
@@ -155,21 +154,19 @@ def no_gain_warnings(before: Expected | None, now: Expected | None) -> Iterator[
         yield CardWarning("it may be no better than before: read what the two models label differently", COMPARE)
 
 
-def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[ChangedWords]:
+def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[ChangedWords]:
     """What is found three times as often as before, or a third as often, and differs by three at least.
 
-    >>> before, now = {("aspect", "shoes"): 18, ("aspect", "room"): 9}, {("aspect", "room"): 8, ("aspect", "fit"): 3}
-    >>> [(change.words, change.before, change.now) for change in changes(before, now)]
-    [('shoes', 18, 0), ('fit', 0, 3)]
+    Each with the first text of the rows in which more was found.
+
+    >>> shoe, room, fit = (
+    ...     {"text": text, "spans": [{"start": 0, "end": len(text), "type": "aspect", "text": text}]}
+    ...     for text in ("Shoe", "Room", "Fit")
+    ... )
+    >>> before, now = [shoe] * 18 + [room] * 9, [room] * 8 + [fit] * 3
+    >>> [(change.words, change.before, change.now, change.text.text) for change in changes(before, now)]
+    [('shoe', 18, 0, 'Shoe'), ('fit', 0, 3, 'Fit')]
     """
-    pairs = [(before.get(key, 0), now.get(key, 0), key) for key in {**before, **now}]
-    large = [(a, b, key) for a, b, key in pairs if abs(a - b) >= 3 and 3 * min(a, b) <= max(a, b)]
-    for a, b, (kind, written) in sorted(large, key=lambda change: (-abs(change[0] - change[1]), change[2])):
-        yield ChangedWords(kind, written, a, b)
-
-
-def _changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[ChangedWords]:
-    """Changes of two models' rows, each with the first text in which more was found."""
     texts: dict[tuple[bool, str, str], ShownText] = {}
     counts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for gained, rows in enumerate((before, now)):
@@ -179,8 +176,10 @@ def _changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any
             if span["end"] <= len(shown):
                 marked = ((span["start"], span["end"], span["type"]),)
                 texts.setdefault((bool(gained), *_name(span)), ShownText(shown, left_out, spans=marked))
-    for one in changes(*counts):
-        yield replace(one, text=texts.get((one.now > one.before, one.kind, one.words)))
+    pairs = [(counts[0][key], counts[1][key], key) for key in {*counts[0], *counts[1]}]
+    large = [(a, b, key) for a, b, key in pairs if abs(a - b) >= 3 and 3 * min(a, b) <= max(a, b)]
+    for a, b, (kind, written) in sorted(large, key=lambda change: (-abs(change[0] - change[1]), change[2])):
+        yield ChangedWords(kind, written, a, b, texts.get((b > a, kind, written)))
 
 
 def _name(span: Mapping[str, Any]) -> tuple[str, str]:
@@ -299,9 +298,6 @@ def audit_command(data: Mapping[str, Any]) -> str:
     files = [f"{name}={value}" for name, value in given if value is not None]
     changed = [f"data.{name}=true" for name in ("lowercase", "detokenise") if data.get(name)]
     return shlex.join(["domadapt", "audit", "data=my_files", *files, *changed]) if files else ""
-
-
-Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
 
 
 def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple[str, bool]]:

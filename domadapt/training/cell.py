@@ -77,11 +77,9 @@ def train(config: RunConfig, wait: bool = True) -> dict[str, Any]:
         if finished(source_run.folder, source_run.key) is None:
             log.info("two networks are trained: first the source-only one, then the adapted one")
             train(source_run)
-    if source_run is not None and not (source_run.folder / "model").is_dir():
-        fix = "move that folder away, and it is trained again"
-        raise ValueError(
-            f"{source_run.folder}: is finished, but its model/, which this run learns from, is gone; {fix}"
-        )
+        if not (source_run.folder / "model").is_dir():
+            gone = "is finished, but its model/, which this run learns from, is gone"
+            raise ValueError(f"{source_run.folder}: {gone}; move that folder away, and it is trained again")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         return _locked(config, wait=False, keep_failure=not wait)
@@ -130,11 +128,9 @@ def _locked(config: RunConfig, wait: bool, keep_failure: bool) -> dict[str, Any]
 def refuse_files_of_others(folder: Path) -> None:
     """Refuse a run's folder with files that a run does not write, where it would replace them."""
     if not any((folder / name).exists() for name in (LOCK, *RUN_FILES[:2])):  # it is no run's
-        for name in (*RUN_FILES, "model"):
-            if (folder / name).exists() and (name != "model" or (folder / name).is_file()):
-                raise ValueError(
-                    f"{folder / name}: not written by domadapt, which replaces it; choose another paths.run"
-                )
+        for path in (folder / name for name in FILES):
+            if path.is_file() or (path.name != "model" and path.exists()):
+                raise ValueError(f"{path}: not written by domadapt, which replaces it; choose another paths.run")
     for name, patterns in FOLDERS.items():
         for path in (folder / name).glob("*"):
             if not any(path.match(pattern) for pattern in patterns):

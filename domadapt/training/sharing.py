@@ -23,7 +23,6 @@ from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time, replace_folder, verify_checksums, write_atomic, write_checksums
 
 log = logging.getLogger(__name__)
-READS_TARGET = {"target", "corpus_parses"}  # of a method's ``reads``
 MODEL_FILES = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's model
 
 
@@ -35,8 +34,7 @@ class SharedNetwork:
 
     def __init__(self, config: RunConfig, session: Session) -> None:
         domains = session.domains
-        working = [method for method in session.methods.values() if session.task.kind in method.tasks]
-        read = config.in_domain or any(READS_TARGET & method.reads for method in working)
+        read = config.in_domain or session.reads("target") or session.reads("corpus_parses")
         reads: tuple[object, ...] = (domains.source_train, session.task.labels)
         reads += (domains.source_dev, domains.unlabelled) if read else ()
         content = hashlib.sha256(repr(reads).encode()).hexdigest()
