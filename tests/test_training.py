@@ -11,9 +11,8 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import domadapt
-from domadapt.benchmarking.launching import objective
 from domadapt.models.bilstm import BiLSTM
-from domadapt.runs.groups import typed
+from domadapt.runs.metrics import objective
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.parser import SpacyParser, one_thread_for_numpy
 from domadapt.training.distributed import settings_of_torch
@@ -192,7 +191,7 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
     assert metrics["selection"]["validator"] == "oracle" and metrics["selection"]["gap"] == 0.0
     best = max(metrics["selection"]["choices"].values(), key=lambda choice: choice["target_test"]["span_f1"])
     assert metrics["target_test"]["span_f1"] == best["target_test"]["span_f1"]
-    assert objective(typed(metrics)) is None
+    assert objective(metrics) is None
     written = read_jsonl(tmp_path / "oracle" / "predictions.jsonl")  # as sure as the saved model, whichever epoch it is
     said = domadapt.load(tmp_path / "oracle", "cpu", "32").predict([row["text"] for row in written])
     assert [row["confidence"] for row in written] == pytest.approx([one.confidence for one in said], abs=2e-4)

@@ -18,20 +18,9 @@ from hydra.types import HydraContext, RunMode
 from domadapt.config.compose import compose, initialized, make
 from domadapt.config.overrides import import_from, lengthen
 from domadapt.config.resolvers import register
-from domadapt.runs.metrics import Metrics
+from domadapt.runs.metrics import objective
 from domadapt.utils.redact import guard_logs
 from domadapt.utils.work import Stopped, end_with, quieter, with_notes
-
-
-def objective(metrics: Metrics) -> float | None:
-    """The chosen validator's value at the epoch it chose; None of the oracle, which leads no search, and of rules.
-
-    >>> from domadapt.runs.metrics import Epoch, Selection
-    >>> curve = Epoch(1, selection=0.2), Epoch(2, selection=0.7)
-    >>> objective(Metrics(selection=Selection("source_dev", 2), curve=curve))
-    0.7
-    """
-    return next((point.selection for point in metrics.curve if point.epoch == metrics.selection.epoch), None)
 
 
 def is_searching() -> bool:
@@ -40,11 +29,10 @@ def is_searching() -> bool:
     return settings.mode == RunMode.MULTIRUN and settings.runtime.choices["hydra/sweeper"] != "basic"
 
 
-def trial_line(metrics: Metrics, overrides: Sequence[str], arguments: Sequence[str]) -> str:
+def trial_line(metrics: Mapping[str, Any], overrides: Sequence[str], arguments: Sequence[str]) -> str:
     """A run of a search on one line: what the search has set, beside what was given, and the value that it goes by.
 
-    >>> from domadapt.runs.metrics import Epoch, Selection
-    >>> run = Metrics(selection=Selection("entropy", 1), curve=(Epoch(1, selection=-0.25),))
+    >>> run = {"curve": [{"epoch": 1, "selection": -0.25}], "selection": {"epoch": 1, "validator": "entropy"}}
     >>> trial_line(run, ["seed=1", "max_length=32"], ["-m", "seed=1", "max_length=32,64"])
     'max_length=32: entropy -0.2500'
     """
@@ -52,7 +40,8 @@ def trial_line(metrics: Metrics, overrides: Sequence[str], arguments: Sequence[s
     shown = "no value" if value is None else f"{value:.4f}"
     known = {lengthen(argument) for argument in arguments}
     chosen = [override for override in overrides if override not in known]
-    return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {shown}"
+    validator = metrics.get("selection", {}).get("validator")  # rules have none
+    return f"{', '.join(chosen) or metrics['method']}: {validator} {shown}"
 
 
 def check_search(cfg: Mapping[str, Any], verb: str) -> None:

@@ -21,8 +21,9 @@ from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, files_of, model_folder, read_description, refuse_occupied
 from domadapt.inference.light import MANY_TEXTS, Exported, is_exported, light_model
 from domadapt.inference.thresholds import apply_limits, rate_sentences, read_limits
-from domadapt.runs.groups import load, refuse_missing, typed
+from domadapt.runs.groups import load, refuse_missing
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
+from domadapt.runs.metrics import objective
 from domadapt.tasks.task import row
 from domadapt.training.options import check_choices, check_data, read_options
 from domadapt.training.problem import read_problem
@@ -54,7 +55,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
     read_options(cfg)  # it and the next two tell what they can before anything heavy is imported
     check_choices(cfg["trainer"], "trainer.")
     check_data(cfg["data"], lambda: read_problem(cfg))
-    from domadapt.benchmarking.launching import is_searching, objective, trial_line
+    from domadapt.benchmarking.launching import is_searching, trial_line
     from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
@@ -69,7 +70,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
 
         metrics = run(run_config(cfg))
     if is_searching():  # a target score on the screen would lead the next choice of settings
-        print(trial_line(typed(metrics), overrides, sys.argv[1:]), flush=True)
+        print(trial_line(metrics, overrides, sys.argv[1:]), flush=True)
     elif metrics["target_test"] is None and (card := read_card(folder, metrics["key"])) is not None:
         print(as_lines(card), flush=True)
     else:
@@ -78,7 +79,7 @@ def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
         beside = folder / SOURCE_ONLY  # of adapt
         source_only = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
         print(text_table([{**run, "folder": str(at)} for at, run in [*source_only, (folder, metrics)]]), flush=True)
-    return objective(typed(metrics))
+    return objective(metrics)
 
 
 def predict(cfg: Settings) -> None:

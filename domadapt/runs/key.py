@@ -5,6 +5,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -50,16 +51,12 @@ def foreign_code(target: str) -> list[Path]:
 
     A package counts whole; a single file with all Python files beside it, which it may import, unless it is installed.
     """
-    package = target.partition(".")[0]
-    try:
-        spec = find_spec(package) if package else None
-    except ValueError:  # of what is no module of a file, such as __main__
-        return []
-    if spec is None:
-        return []
-    if spec.submodule_search_locations:
+    spec = None
+    with suppress(ValueError):  # of what is no module of a file, such as __main__
+        spec = find_spec(target.partition(".")[0])
+    if spec and spec.submodule_search_locations:
         return [Path(next(iter(spec.submodule_search_locations)))]
-    if not spec.origin or not (file := Path(spec.origin)).is_file():
+    if not (spec and spec.origin and (file := Path(spec.origin)).is_file()):
         return []
     return [file] if {"site-packages", "dist-packages"} & {*file.parts} else sorted(file.parent.glob("*.py"))
 

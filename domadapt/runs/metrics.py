@@ -1,6 +1,7 @@
 """One run's ``metrics.json``, typed."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any
@@ -25,6 +26,17 @@ def schema(kind: type) -> Any:
     from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
 
     return TypeAdapter(kind)
+
+
+def objective(metrics: Mapping[str, Any]) -> float | None:
+    """The chosen validator's value at the epoch it chose; None of the oracle, which leads no search, and of rules.
+
+    >>> lines = [{"epoch": 1, "selection": 0.2}, {"epoch": 2, "selection": 0.7}]
+    >>> objective({"curve": lines, "selection": {"epoch": 2}})
+    0.7
+    """
+    epoch = (metrics.get("selection") or {}).get("epoch")
+    return next((line["selection"] for line in metrics.get("curve") or () if line["epoch"] == epoch), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.overrides import one_of
+from domadapt.runs.metrics import objective
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import read_json_lines
@@ -88,7 +89,7 @@ class WeightsAndBiases(Tracker):
             if self.run and metrics and self.tracked_run:
                 results = final(metrics)
                 self.run.summary.update({name: value for name, value in results.items() if name.startswith(SUMMARY)})
-                self.run.summary.update({"score": score_of(metrics)})  # W&B's own would be the last epoch's
+                self.run.summary.update({"score": objective(metrics)})  # W&B's own would be the last epoch's
                 if self.predictions:
                     self._show_predictions(self.tracked_run.folder / "predictions.jsonl")
                 if self.models:
@@ -177,16 +178,6 @@ class WeightsAndBiases(Tracker):
             with suppress(Exception):
                 self.wandb.teardown()  # its service has died; the next run gets another
             raise
-
-
-def score_of(metrics: Content) -> float | None:
-    """The chosen validator's value for the epoch that was saved; None for rules and the oracle.
-
-    >>> score_of({"curve": [{"epoch": 1, "selection": 0.7}, {"epoch": 2, "selection": 0.6}], "selection": {"epoch": 1}})
-    0.7
-    """
-    epoch = (metrics.get("selection") or {}).get("epoch")
-    return next((line["selection"] for line in metrics.get("curve") or () if line["epoch"] == epoch), None)
 
 
 def in_words(row: dict[str, Any], side: str) -> str:

@@ -12,8 +12,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from domadapt.benchmarking.launching import objective
-from domadapt.runs.groups import read_metrics
+from domadapt.runs.groups import load
+from domadapt.runs.metrics import objective
 from tests.benchmarking.test_loop import in_process, launched, problem, the_same  # noqa: F401
 from tests.support import StoppedAt, corpora
 from tests.test_ranks import LISA, as_one, fitted
@@ -57,8 +57,8 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     searched = "trainer.learning_rate=tag(log,interval(1e-4,1e-1))"
     done = subprocess.run([*program, *arguments, searched], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    runs = [read_metrics(path) for path in (tmp_path / "runs").rglob("metrics.json")]
-    values = {run.config["trainer"]["learning_rate"]: objective(run) for run in runs}
+    runs = [load(path) for path in (tmp_path / "runs").rglob("metrics.json")]
+    values = {run["config"]["trainer"]["learning_rate"]: objective(run) for run in runs}
     assert len(values) == 3  # one a trial
     best = OmegaConf.load(tmp_path / "runs/optimization_results.yaml")
     assert best.best_value == max(values.values())
@@ -72,8 +72,8 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     )
     assert "kept in" in done.stdout and "optimization_results.yaml" in done.stdout
     # It is the validator's value, and no score on the target.
-    chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
-    assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)
+    chosen = next(run for run in runs if run["config"]["trainer"]["learning_rate"] in values)
+    assert objective(chosen) == max(line["source_dev"]["span_f1"] for line in chosen["curve"])
 
 
 def test_two_processes_that_are_started_anew_are_as_one(problem: list[str], tmp_path: Path) -> None:
