@@ -54,17 +54,15 @@ def score(cfg: Settings) -> str:
             raise ValueError(
                 f"baseline={cfg.baseline} has {error.expected}; {error.where}: {error.field} is {error.value!r}; {fix}"
             ) from None
-    every = TargetUnlabelled.from_records("target", labelled).texts
-    model, warnings = labeller(cfg, folder, every, exact=True), Counter(corpus.warnings)
-    task = model.task
+    texts, warnings = TargetUnlabelled.from_records("target", labelled).texts, Counter(corpus.warnings)
+    models = [labeller(cfg, one, texts, exact=True) for one in (folder, *other)]
+    task = models[0].task
     records = task.usable(labelled, warnings)
-    task.check(records)
-    texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
-    predictions = model.predict_texts(texts)
-    for one in other:
-        models.append(beside := labeller(cfg, one, texts, exact=True))
-        beside.task.check(records)
-        baseline = beside.predict_texts(texts)
+    for model in models:
+        model.task.check(records)
+    texts = TargetUnlabelled.from_records("target", records).texts
+    predictions, *beside = [model.predict_texts(texts) for model in models]
+    baseline = next(iter(beside), None)
     if cfg.output is not None:
         rows = [_row(record, one, task.kind) for record, one in zip(records, predictions, strict=True)]
         write_atomic(Path(str(cfg.output)), "".join(json_lines(rows)))

@@ -318,17 +318,9 @@ def cache(cfg: Settings) -> str:
     return "\n".join([*lines, f"  {'left':10} {'':12} {total / 1e6:9.1f} MB"])
 
 
-def loaded(cfg: Settings, folder: Path) -> "Model":
-    """The model of a folder whose description has been read, once the settings can't be wrong."""
-    check_choices(vars(cfg))
-    from domadapt.inference.model import load
-
-    return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
-
-
 def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText], exact: bool = False) -> "Model | Exported":
-    """Likewise, of an exported folder, too: for what needs predictions alone, of these texts. Unless ``exact``, a few
-    are labelled in float32 where the precision is ``auto``."""
+    """What labels these texts: the model of a folder whose description has been read, or an exported one. Unless
+    ``exact``, a few texts are labelled in float32 where the precision is ``auto``."""
     check_choices(vars(cfg))
     if is_exported(folder):
         if cfg.device == "cuda":
@@ -337,7 +329,11 @@ def labeller(cfg: Settings, folder: Path, texts: Sequence[UnlabelledText], exact
             raise ValueError(f"precision=bf16-mixed: {folder} is an exported model; leave precision out")
         return Exported(folder)
     light = cfg.device != "cuda" and str(cfg.precision) in (("32",) if exact else ("32", "auto"))
-    return (light_model(folder, read_description(folder), texts) if light else None) or loaded(cfg, folder)
+    if light and (model := light_model(folder, read_description(folder), texts)) is not None:
+        return model
+    from domadapt.inference.model import load
+
+    return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
 def column(cfg: Settings) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import LISTED, Description, checked_description
 from domadapt.inference.onnx_model import OnnxModel, softmax
+from domadapt.runs.key import SPACY
 from domadapt.syntax.alignment import UNREAD, align, unread_words
 from domadapt.syntax.parser import SHIPPED, doc_words, make_doc, tokenizing_pipeline
 from domadapt.tasks.classification import Classification
@@ -33,22 +34,11 @@ from domadapt.utils.text import nested_values
 KINDS = {"ForTokenClassification": "token", "ForSequenceClassification": "sequence"}  # ends of names of classes
 MANY_TEXTS, MANY_LETTERS = 200, 10_000  # texts, and characters of all, from which on torch is worth loading
 TASKS = tuple(f"{task.__module__}.{task.__qualname__}" for task in (Extraction, Classification))
-SPACY = "domadapt.syntax.parser.SpacyParser"
 LARGEST = 1000  # of a weight; from larger ones, of a training that diverged, sums may be no numbers
 
 
 class Exported:
-    """For onnxruntime, or transformers' folder, which labels as its pipeline does.
-
-    Args:
-        folder: with ``config.json``, and ``model.onnx`` or ``model.safetensors``.
-
-    Attributes:
-        labels: of the logits, in their order.
-        task: with these labels, or types.
-        longest: subwords that are read of a text.
-        truncated: texts of the last call that were longer than the model reads.
-        warnings: texts whose words are not read as they are given.
+    """For onnxruntime, or transformers' folder, which labels as its pipeline does; its attributes are also a Model's.
 
     A ValueError names the file of a folder that is damaged, or of a model of another task.
     """
@@ -61,7 +51,7 @@ class Exported:
         self.onnx = (folder / "model.onnx").is_file()
         try:
             config = _read(path)
-            self.labels, self.task = labels_in(config), task_of(config)
+            self.labels, self.task = labels_in(config), task_of(config)  # labels in the order of the logits
             limits = config if self.onnx else _read(path := folder / "tokenizer_config.json")
             most = config.get("max_position_embeddings") or sys.maxsize  # tokenizers that know none say 1e30
             self.longest = int(min(limits["max_length" if self.onnx else "model_max_length"], most))
@@ -274,7 +264,6 @@ class FewTexts(Exported):
         self.folder, self.truncated, self.warnings = folder, 0, Counter[str]()
         self.longest, self.lowercase, self.onnx = description.max_length, description.lowercase, True
         self.task = make(description.task)
-        self.labels = self.task.labels
         self._predict = Bert(folder / "encoder", self.task, self.longest, self.warnings)
         self._tokenizer = self._predict.tokenizer
 

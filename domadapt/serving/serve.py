@@ -73,13 +73,12 @@ class Answers:
         self.limits = read_limits(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
         self.pairs: bool = model.session.task.pairs
-        self.parser: Parser = model.session.parser
-        while isinstance(self.parser, Control) and not model.session.parses_at_prediction:
-            self.parser = self.parser.parser  # a control's trees were for training; the model reads none now
-        self.layer = syntax_layer(folder)
-        inner = self.parser
+        inner: Parser = model.session.parser
         while isinstance(inner, Control):
             inner = inner.parser
+        # A control's trees were for training, unless the model reads them now, too.
+        self.parser = model.session.parser if model.session.parses_at_prediction else inner
+        self.layer = syntax_layer(folder)
         # spaCy keeps every new word, half a kilobyte each: a server would grow for as long as it runs.
         self.memory_zone = inner.memory_zone if isinstance(inner, SpacyParser) else nullcontext
 

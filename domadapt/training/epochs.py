@@ -219,21 +219,17 @@ class Epochs(Callback):
         """Those after an epoch: ``encoder``, ``methods`` and their ``memory``."""
         if epoch in self._unwritten:
             return self._unwritten[epoch]
-        path = self._file(epoch)
+        path = self.file(epoch)
         content = checkpoint.load(path)
         if (content.get("key"), content.get("epoch")) != (self.key, epoch):
             raise ValueError(f"{path}: of another run")
         weights: dict[str, Any] = content["weights"]
         return weights
 
-    def has_files(self) -> bool:
-        """Whether the weights of every epoch so far are on the disk."""
-        return all(self._file(line["epoch"]).is_file() for line in self.curve)
-
     def _write(self, epoch: int, weights: dict[str, Any]) -> None:
-        checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self._file(epoch))
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self.file(epoch))
 
-    def _file(self, epoch: int) -> Path:
+    def file(self, epoch: int) -> Path:
         return self.folder / f"epoch={epoch}.safetensors"
 
     def state_dict(self) -> dict[str, Any]:
@@ -363,7 +359,8 @@ def resumable_epochs(epochs: Epochs) -> int:
             epochs.curve = json.loads(state["curve"])
             asked = {v.name for v in epochs.validators if not (v.uses_target_labels or v.compares_epochs)}
             lacks = not asked <= epochs.curve[0]["validators"].keys()
-            if all_weights and not (chosen.compares_epochs or chosen.uses_target_labels or epochs.has_files()):
+            whole = all(epochs.file(line["epoch"]).is_file() for line in epochs.curve)
+            if all_weights and not (chosen.compares_epochs or chosen.uses_target_labels or whole):
                 lacks |= epochs.tests_all
                 epochs.all_weights = False  # the best epoch's alone, so that this network is not shared
             for epoch in epochs.kept_epochs():
