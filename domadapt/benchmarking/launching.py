@@ -22,6 +22,13 @@ from domadapt.runs.metrics import objective
 from domadapt.utils.redact import guard_logs
 from domadapt.utils.work import Stopped, end_with, quieter, with_notes
 
+# What a run tells of its progress: the table of cells says how far each is.
+PROGRESS_LOGGERS = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.status")
+# Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
+WITHOUT_LOGGING = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
+# What warns of corpora and texts: cells of one pair would say the same, one after the other.
+WARNING_LOGGERS = ("domadapt.training.build", "domadapt.training.cell")
+
 
 def is_searching() -> bool:
     """Is this process at a search, whose sweeper chooses runs by the values of those before?"""
@@ -62,16 +69,6 @@ def check_value(cfg: Mapping[str, Any]) -> None:
     if getattr(validator, "name", "") == "last":
         why = "its value is the number of the epoch, which says nothing of a setting (adaptation=recipe sets it)"
         raise ValueError(f"selection={validator.name}: {why}; add selection=source_dev, or infomax")
-
-
-# What a run tells of its progress: the table of cells says how far each is.
-PROGRESS_LOGGERS = ("domadapt.epochs", "domadapt.training.cell", "domadapt.runs.status")
-# Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
-WITHOUT_LOGGING = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
-
-
-# What warns of corpora and texts: cells of one pair would say the same, one after the other.
-WARNING_LOGGERS = ("domadapt.training.build", "domadapt.training.cell")
 
 
 class NoRepeats(logging.Filter):

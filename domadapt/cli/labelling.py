@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FEW_LABELLED = 30  # labelled texts below which an interval says little
 SHOWN_ROWS, LONGEST_TEXT, LONGEST_SPAN = 10, 160, 40  # texts that compare prints, their characters, those of a span
+EXAMPLES = 10  # labelled source texts in the prompt
 
 
 def score(cfg: Settings) -> str:
@@ -229,9 +230,6 @@ def _in_words(text: str, labels: set[Any], kind: str) -> str:
         return escape_controls(str(min(labels)))
     spans = ((shortened(text[start:end], LONGEST_TEXT), escape_controls(name)) for start, end, name in sorted(labels))
     return ", ".join(f"{words} [{name}]" for words, name in spans) or "nothing"
-
-
-EXAMPLES = 10  # labelled source texts in the prompt
 
 
 def sample(cfg: Settings) -> str:

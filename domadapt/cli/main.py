@@ -52,6 +52,9 @@ VERBS = {  # the module of each one's function, which is loaded when it is calle
 }
 # Verbs whose paths and texts nothing evaluates.
 PLAIN = ("predict", "score", "compare", "guide", "sample", "parse", "serve", "export")
+PIPED = re.compile(r"(\+*(?:data\.)?(?:source|target)\.(?:\w+_)?path)=-")
+FORMAT = re.compile(r"\+*(?:data\.)?(?:source|target)\.format=")
+COLUMN = re.compile(r"\+*(?:data\.)?(?:source|target)\.text=")
 
 
 def main() -> None:
@@ -225,11 +228,6 @@ def take_any_character(data: bool) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8" if data else None, errors="backslashreplace")
-
-
-PIPED = re.compile(r"(\+*(?:data\.)?(?:source|target)\.(?:\w+_)?path)=-")
-FORMAT = re.compile(r"\+*(?:data\.)?(?:source|target)\.format=")
-COLUMN = re.compile(r"\+*(?:data\.)?(?:source|target)\.text=")
 
 
 def pipe_to_file(arguments: Sequence[str]) -> list[str]:

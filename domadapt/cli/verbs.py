@@ -48,6 +48,7 @@ CACHED = {  # a kind of what is cached: a pattern of its files or folders, which
     "pipes": (f"stdin/{BY_CONTENT}", "corpora that came through a pipe"),
     "backbones": ("backbones/multilingual-*", "models unpacked from packages"),
 }
+JSON_LINES = ".jsonl (a JSON object a line)", ".ndjson .json .txt"  # what file_ending tells of, and what it allows
 
 
 def train(cfg: Mapping[str, Any], overrides: list[str]) -> float | None:
@@ -299,7 +300,7 @@ def cache(cfg: Settings) -> str:
     """A line a kind of what is cached, with its size; kinds named by ``clear`` are removed."""
     folder, named = folder_of(vars(cfg), "cache"), cfg.clear
     clear = [*CACHED] if named == "all" else named if isinstance(named, list) else [] if named is None else [named]
-    if unknown := [kind for kind in clear if kind not in [*CACHED]]:
+    if unknown := [kind for kind in clear if kind not in CACHED]:
         raise ValueError(f"clear={unknown}: expected all, or some of {', '.join(CACHED)}")
     lines, total = [f"{folder}:"], 0
     for kind, (pattern, about) in CACHED.items():
@@ -342,9 +343,6 @@ def column(cfg: Settings) -> tuple[str, ...]:
     if len(given) > 2:
         raise ValueError(f"column={given}: expected one, or the two that hold a pair of texts")
     return tuple(map(str, given))
-
-
-JSON_LINES = ".jsonl (a JSON object a line)", ".ndjson .json .txt"  # what file_ending tells of, and what it allows
 
 
 def file_ending(output: str | None, verb: str, expected: str, others: str) -> str:

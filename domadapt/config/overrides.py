@@ -13,6 +13,26 @@ from pathlib import Path
 
 FLAGS = ("--config-dir", "-cd")
 _exists = os.path.exists  # False of what is longer than a name can be, as a list may be
+FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text", "to")  # a path or a sentence
+# A path below the home folder; shells see to it where the name is a word without dots, if at all.
+PATH_OF = r"\w*path|runs?|cache|root|" + "|".join(name for name in FREE_TEXT if name != "text")
+HOME_PATH = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
+WITH_NONE = ("adaptation", "control", "injection", "rule_baseline", "tracking")  # groups with an option none
+CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
+# As :func:`quoted` has it, or a user; more values may follow, for `train -m`.
+QUOTED = re.compile(r"""(['"])(\\.|(?!\1)[^\\])*\1(\s*,.*)?""", re.DOTALL)
+NOT_PLAIN = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII and few signs
+ONE_PATH = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
+NO_NAME = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
+# Flags of Hydra that people may give, and those that take a value.
+SWITCHES = ("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m")
+WITH_VALUE = (
+    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
+    *("--experimental-rerun", "--info", "-i"),
+)
+SHOWN_CONFIGS = ("job", "hydra", "all")  # what --cfg can show
+SEEDS, NONE = 2**32 - 1, float("inf")  # the last seed that NumPy takes; no upper end
+LARGEST = 2**31 - 1  # of what counts something
 
 
 def config_dirs(arguments: Sequence[str]) -> list[Path]:
@@ -28,14 +48,6 @@ def config_dirs(arguments: Sequence[str]) -> list[Path]:
 def import_from(arguments: Sequence[str]) -> None:
     """Put the folders of ``--config-dir`` on Python's path: last, where they hide no library."""
     sys.path += [folder for folder in map(str, config_dirs(arguments)) if folder not in sys.path]
-
-
-FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text", "to")  # a path or a sentence
-# A path below the home folder; shells see to it where the name is a word without dots, if at all.
-PATH_OF = r"\w*path|runs?|cache|root|" + "|".join(name for name in FREE_TEXT if name != "text")
-HOME_PATH = re.compile(rf"^(\+*(?:[\w.]+\.)?(?:{PATH_OF})=)~(?=/)")
-WITH_NONE = ("adaptation", "control", "injection", "rule_baseline", "tracking")  # groups with an option none
-CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
 def quote(argument: str) -> str:
@@ -81,13 +93,6 @@ def lengthen(argument: str) -> str:
     if value in ("", "null") or value[:2] in ("['", '["') or QUOTED.fullmatch(value) or sweep:
         return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
     return name + sign + (_list(value) if _is_list(value) else quoted(value))
-
-
-# As :func:`quoted` has it, or a user; more values may follow, for `train -m`.
-QUOTED = re.compile(r"""(['"])(\\.|(?!\1)[^\\])*\1(\s*,.*)?""", re.DOTALL)
-NOT_PLAIN = re.compile(r"[^\t -~]|[!#&;<>^`]")  # Hydra reads them in quotes alone: it knows ASCII and few signs
-ONE_PATH = re.compile(r"\+*(paths\.(runs?|cache)|output|audit)")  # of one path each, which may be called 2026 or true
-NO_NAME = re.compile(r"(^|[\[,])\s*(null|true|false|[-+]?\d[\d.]*)\s*([,\]]|$)")  # Hydra takes no number for a choice
 
 
 def readable(argument: str) -> str:
@@ -231,15 +236,6 @@ def train_arguments(arguments: Sequence[str]) -> list[str]:
     return [word for word in given if word.partition("=")[0] not in set_already] + rest
 
 
-# Flags of Hydra that people may give, and those that take a value.
-SWITCHES = ("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m")
-WITH_VALUE = (
-    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
-    *("--experimental-rerun", "--info", "-i"),
-)
-SHOWN_CONFIGS = ("job", "hydra", "all")  # what --cfg can show
-
-
 def check_words(verb: str, arguments: Sequence[str]) -> None:
     """Refuse what is neither a setting nor a flag, and say what to write instead.
 
@@ -271,10 +267,6 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
             model = verb != "parse" and os.path.isdir(word)  # noqa: PTH112 - of any length
             fix = f"a model is written model={word}" if model else f"a file of texts is written input={word}"
         raise ValueError(f"{word!r}: {fix}")
-
-
-SEEDS, NONE = 2**32 - 1, float("inf")  # the last seed that NumPy takes; no upper end
-LARGEST = 2**31 - 1  # of what counts something
 
 
 def in_range(name: str, value: float, low: float, high: float = NONE, more: str = "", whole: bool = False) -> None:

@@ -45,6 +45,14 @@ from domadapt.utils.text import read_json_lines
 from domadapt.utils.work import quieter
 
 RUNNER = "onnx_model.py"
+SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
+COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
+WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
+WORD_BY_WORD = (
+    "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
+    "confidences; this folder alone is decoded word by word, and its confidences are not calibrated."
+)
+Predict = Callable[[list[Any]], list[dict[str, Any]]]  # of texts, or of pairs of them
 
 
 class Logits(nn.Module):
@@ -147,16 +155,6 @@ def quietly() -> Iterator[None]:
     with pretrained.quietly(), quieter(names, logging.ERROR), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
-COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
-WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
-WORD_BY_WORD = (
-    "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
-    "confidences; this folder alone is decoded word by word, and its confidences are not calibrated."
-)
-Predict = Callable[[list[Any]], list[dict[str, Any]]]  # of texts, or of pairs of them
 
 
 def export(

@@ -33,6 +33,11 @@ from domadapt.utils.work import progress
 BATCH, SAMPLE, LEAST = 16, 16, 30  # texts a batch; batches by which layers are chosen; texts to learn from
 RATE, WARMUP = 1e-4, 0.1
 Inputs = dict[str, Tensor]
+SHORT_PIECE = 2  # characters of the pieces that stay where the corpus has their script
+HELD_OUT = 10  # every tenth text tells what a cut, or a smaller model, costs that has not seen it
+ENCODED = 1000  # texts at a time
+MORE = 0.02  # pieces, from which on a cut is warned of: with .035 and .2 more, one model lost 1 and 10 points of F1
+Description = dict[str, Any]  # a tokenizer.json
 
 
 def shrink(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tuple[Any, list[str]]:
@@ -128,13 +133,6 @@ def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> 
         rates.step()
         optimizer.zero_grad()
     model.eval()
-
-
-SHORT_PIECE = 2  # characters of the pieces that stay where the corpus has their script
-HELD_OUT = 10  # every tenth text tells what a cut, or a smaller model, costs that has not seen it
-ENCODED = 1000  # texts at a time
-MORE = 0.02  # pieces, from which on a cut is warned of: with .035 and .2 more, one model lost 1 and 10 points of F1
-Description = dict[str, Any]  # a tokenizer.json
 
 
 def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:

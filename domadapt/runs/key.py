@@ -25,6 +25,21 @@ if TYPE_CHECKING:
 
 MODEL_CONFIGS = ("config.json", "config.cfg")  # of transformers and of spaCy
 CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its root, which may be the package's own
+# Packages whose version can change a number.
+NUMERIC = (
+    *("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy"),
+    "scikit-learn",  # ranks nouns
+)
+# Raised with every change of code that moves numbers (the pinned loss of tests/test_learning.py, a score, what is
+# decoded), so that runs from before are not taken for finished ones.
+NUMERICS = 7
+# Where a run is written, who watches it, what it is called.
+LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
+# What the first four come to counts, not what they say; the others change no weights.
+TRAINER_KEYS = ("threads", "device", "precision", "hardware", "regret", "checkpoint_seconds")
+# Names in configurations that decide whether the parser that travels with the package is read.
+SPACY = "domadapt.syntax.parser.SpacyParser"
+READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 
 def by_content(value: Any, name: str = "") -> Any:
@@ -99,23 +114,6 @@ def _hash(path: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
     for file, _, _ in files:
         digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
-
-
-# Packages whose version can change a number.
-NUMERIC = (
-    *("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy"),
-    "scikit-learn",  # ranks nouns
-)
-# Raised with every change of code that moves numbers (the pinned loss of tests/test_learning.py, a score, what is
-# decoded), so that runs from before are not taken for finished ones.
-NUMERICS = 7
-# Where a run is written, who watches it, what it is called.
-LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
-# What the first four come to counts, not what they say; the others change no weights.
-TRAINER_KEYS = ("threads", "device", "precision", "hardware", "regret", "checkpoint_seconds")
-# Names in configurations that decide whether the parser that travels with the package is read.
-SPACY = "domadapt.syntax.parser.SpacyParser"
-READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 
 def is_adapted(cfg: Mapping[str, Any]) -> bool:

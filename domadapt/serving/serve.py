@@ -41,6 +41,21 @@ from domadapt.utils.pairs import is_text, paired, parts, text_fields
 from domadapt.utils.text import escape_controls, shortened
 
 DRAWN = 80  # words of a text whose tree is drawn
+log = logging.getLogger(__name__)
+LARGEST_BODY = 2**18  # bytes of a request
+LONGEST_TEXT = 5_000  # characters of a text
+MOST_TEXTS = 32  # of a request
+PATIENCE = 10.0  # seconds that a request may take to come, and to be answered once the server is told to end
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+T = TypeVar("T")
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")  # the last is what browsers call the one before
+AT_ONCE = 16  # requests; more are told to come back later
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +186,6 @@ def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Stretch, ...]:
         parts += [Stretch(before), Stretch(words, kind, percent)]
         at = end
     return tuple(part for part in (*parts, Stretch(escape_controls(text[at:]))) if part.text)
-
-
-log = logging.getLogger(__name__)
-LARGEST_BODY = 2**18  # bytes of a request
-LONGEST_TEXT = 5_000  # characters of a text
-MOST_TEXTS = 32  # of a request
-PATIENCE = 10.0  # seconds that a request may take to come, and to be answered once the server is told to end
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-T = TypeVar("T")
 
 
 def add_security_headers(app: ASGIApp) -> ASGIApp:
@@ -355,10 +355,6 @@ def check(texts: Sequence[str]) -> None:
     for number, text in enumerate(texts, 1):
         if len(text) > LONGEST_TEXT:
             raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST_TEXT} at most")
-
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")  # the last is what browsers call the one before
-AT_ONCE = 16  # requests; more are told to come back later
 
 
 def serve(folder: Path, host: str, port: int, threshold: Any, trust_code: bool) -> None:

@@ -16,6 +16,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
+UNFINISHED = ".part"  # ends the hidden name of what is still being written
+DAY = 24 * 3600.0  # seconds without a write, after which what is unfinished is of a killed process
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+CHECKSUMS = "SHA256SUMS"
+CHECKSUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](?!/)(.+)")
+AGAIN = "copy the folder again, or train the model again"
+
 
 def cache_folder() -> Path:
     """Where runs share what they have made, unless ``paths.cache`` names another folder."""
@@ -25,11 +32,6 @@ def cache_folder() -> Path:
 def shipped() -> Path:
     """Where the corpora and the parser are that travel with the package."""
     return Path(str(files("domadapt.shipped")))
-
-
-UNFINISHED = ".part"  # ends the hidden name of what is still being written
-DAY = 24 * 3600.0  # seconds without a write, after which what is unfinished is of a killed process
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def below(folder: Path, name: str) -> Iterator[Path]:
@@ -163,11 +165,6 @@ def _settle(path: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(0o666 & ~umask)
-
-
-CHECKSUMS = "SHA256SUMS"
-CHECKSUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](?!/)(.+)")
-AGAIN = "copy the folder again, or train the model again"
 
 
 def sha256(path: Path) -> str:
