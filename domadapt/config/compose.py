@@ -259,9 +259,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
     if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
         return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException | YAMLError):  # the last of a file of --config-dir
-        return _flat(error).rstrip(".") + "; benchmark.only=[...] chooses methods" * (
-            "~benchmark.methods." in str(error)
-        )
+        fewer = "; benchmark.only=[...] chooses methods" if "~benchmark.methods." in str(error) else ""
+        return _flat(error).rstrip(".") + fewer
     if isinstance(error, OSError) and error.filename is not None:
         runs = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs"
         where = runs if verb in ("train", "adapt", "benchmark") else "output; DOMADAPT_CACHE for parses"

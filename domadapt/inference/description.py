@@ -81,9 +81,8 @@ def read_description(folder: Path) -> Description:
         elif any((folder / file).is_file() for file in UNFINISHED):
             beside = folder / "source_only"
             other = f"; {beside} is, and can be used" if (beside / "model" / NAME).is_file() else ""
-            raise ValueError(
-                f"{folder}: this run is not finished{other}; wait for it, or repeat the command that began it"
-            )
+            fix = "wait for it, or repeat the command that began it"
+            raise ValueError(f"{folder}: this run is not finished{other}; {fix}")
         elif folder.is_dir():
             why = f"no {NAME} in it; runs of rule_baseline=... have none"
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")

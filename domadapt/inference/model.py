@@ -246,10 +246,9 @@ def restore(methods: Mapping[str, Method], stored: Path) -> None:
     """Give attached methods back their weights, and what they remember."""
     with blame(stored):
         saved = checkpoint.load(stored) if stored.is_file() else {}
-    if saved.keys() != methods.keys():
-        raise ValueError(f"{stored}: damaged: holds weights of {[*saved]}, expected of {[*methods]}; {AGAIN}")
-    for name, method in methods.items():
-        with blame(stored):
+        if saved.keys() != methods.keys():
+            raise ValueError(f"damaged: holds weights of {[*saved]}, expected of {[*methods]}; {AGAIN}")
+        for name, method in methods.items():
             refuse_non_finite(saved[name]["weights"], name)
             method.load_state_dict(saved[name]["weights"])
             method.recall(saved[name]["memory"])
