@@ -25,12 +25,11 @@ RUN_FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "
 UNFINISHED = ("status.json", "source_only/status.json", "source_only/metrics.json")
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
-PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
 CLASSES = {
     "task": (("domadapt.tasks",), "decode"),
     "backbone": (("domadapt.models",), "takes_methods"),
     "methods": (("domadapt.methods",), "used_at_prediction"),
-    "parser": (PARSERS, "tokenize"),
+    "parser": (("domadapt.syntax.parser", "domadapt.syntax.conllu"), "tokenize"),
     "control": (("domadapt.syntax.controls",), "other"),
 }
 LISTED = "domadapt.syntax.conllu.ConlluParser"

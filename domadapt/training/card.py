@@ -422,12 +422,13 @@ def leave_card(
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
     card = target_card(session, predictions, typed(plain_json(metrics)), audit)
+    given = dict(word.partition("=")[::2] for word in shlex.split(metrics["command"] or ""))
     if session.source_only is not None:  # the adapted model's run alone: one file to label
         learnt = {record.text for record in session.domains.target_records}
         texts = [text for text in session.domains.unlabelled.texts if text.text not in learnt]
         source_only = os.path.relpath(session.source_only, folder)
         card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder), source_only=source_only)
-    elif folder.name == SOURCE_ONLY != _named_folder(metrics["command"]):
+    elif folder.name == SOURCE_ONLY != Path(given.get("paths.run", SOURCE_ONLY)).name:
         # Made for an adapted model: the command that was typed trains both, and the adapted model's card has it.
         again = ("domadapt train ", "domadapt adapt ")
         warnings = (replace(w, command="" if w.command.startswith(again) else w.command) for w in card.warnings)
@@ -436,10 +437,6 @@ def leave_card(
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 
 
-def _named_folder(command: str | None) -> str:
-    """The last part of a command's ``paths.run``; source_only where it names none."""
-    named = (word.partition("=")[2] for word in shlex.split(command or "") if word.startswith("paths.run="))
-    return Path(next(named, SOURCE_ONLY)).name
 
 
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
