@@ -311,19 +311,13 @@ def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     results = launch([cell.overrides for cell in waiting], wait=False)
     tell_of_other_hardware(waiting, results)
-    errors = {cell.folder: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
-    for cell, error in [*errors.values()]:
-        if isinstance(error, Stopped) and cell.metrics() is not None:  # before its launcher stopped
-            del errors[cell.folder]
-    busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
-    if busy:
+    if busy := [place for place, result in enumerate(results) if isinstance(result, Busy)]:
         log.info("%d cells are run by another process: waiting for them", len(busy))
-        retried = launch([cell.overrides for cell in busy], wait=True)
-        for cell, result in zip(busy, retried, strict=True):
-            del errors[cell.folder]
-            if isinstance(result, Exception):
-                errors[cell.folder] = (cell, result)
-    return list(errors.values())
+        for place, result in zip(busy, launch([waiting[place].overrides for place in busy]), strict=True):
+            results[place] = result
+    failed = [(cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)]
+    # Others were finished before their launcher stopped.
+    return [(cell, e) for cell, e in failed if not isinstance(e, Stopped) or cell.metrics() is None]
 
 
 def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[str, Any] | Exception]) -> None:

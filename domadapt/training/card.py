@@ -437,8 +437,6 @@ def leave_card(
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 
 
-
-
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
     """Write fifty random texts of the target for ``domadapt score``, unless they are there, and give the file's name.
 
