@@ -192,13 +192,11 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
 
 def compare(cfg: Settings) -> str:
     """What two models label differently in the same texts; ``output`` takes every such text."""
-    folders, models, warnings = _folders(cfg, "model", "other"), list["Model | Exported"](), Counter[str]()
+    folders, warnings = _folders(cfg, "model", "other"), Counter[str]()
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
-    kinds, predicted = [], []
-    for folder in folders:
-        models.append(labeller(cfg, folder, texts))
-        kinds.append(models[-1].task.kind)
-        predicted.append([labels_of(prediction, kinds[-1]) for prediction in models[-1].predict_texts(texts)])
+    models = [labeller(cfg, folder, texts) for folder in folders]
+    kind = models[0].task.kind
+    predicted = [[labels_of(prediction, kind) for prediction in model.predict_texts(texts)] for model in models]
     differing = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in differing]
     if cfg.output is not None:
@@ -206,13 +204,13 @@ def compare(cfg: Settings) -> str:
         write_atomic(Path(str(cfg.output)), "".join(json_lines(written)))
     lines = [f"a: {folders[0]}", f"b: {folders[1]}", f"{len(rows)} of {len(texts)} texts are labelled differently"]
     lines += _notes(warnings, *models)
-    if kinds[0] == "sequence":
+    if kind == "sequence":
         moved = Counter((min(row["a"]), min(row["b"])) for row in rows)
         lines += [f"  {count:5}  {escape_controls(a)} → {escape_controls(b)}" for (a, b), count in moved.most_common()]
     else:
         lines += [_only(rows, "a", "b"), _only(rows, "b", "a")]
     for row in rows[:SHOWN_ROWS]:
-        labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
+        labels = [f"    {name}: {_in_words(row['text'], row[name], kind)}" for name in ("a", "b")]
         lines += [f"\n  {shortened(row['text'], LONGEST_TEXT)}", *labels]
     return "\n".join(lines)
 

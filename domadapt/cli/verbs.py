@@ -25,7 +25,7 @@ from domadapt.runs.groups import load, refuse_missing
 from domadapt.runs.key import cell_key, files_named, folder_of, run_folder
 from domadapt.runs.metrics import objective
 from domadapt.tasks.task import row
-from domadapt.training.options import check_choices, check_data, read_options
+from domadapt.training.options import CHUNK, check_choices, check_data, read_options
 from domadapt.training.problem import read_problem
 from domadapt.utils.files import DAY, clear_parts, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import paired, text_fields
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
     from domadapt.inference.model import Model
 
-CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 LEAST_OF = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
 BY_CONTENT = "[0-9a-f]" * 16  # a file that is named by its hash
 CACHED = {  # a kind of what is cached: a pattern of its files or folders, which no others fit, and what they are

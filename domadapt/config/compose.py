@@ -123,9 +123,7 @@ def _written(name: str) -> Any:
 def check_known(cfg: Mapping[str, Any], verb: str) -> None:
     """Refuse what ``+x=1`` adds, which Hydra allows, where nothing reads it: no setting of the verb, nor its trainer's,
     and none that another one refers to."""
-    beside: list[str] = []
-    if "trainer" in cfg:
-        beside += _keys(_written("trainer/default"))
+    beside = [*_keys(_written("trainer/default"))] if "trainer" in cfg else []
     known = {*_keys(_written(verb)), "benchmark"}
     known |= {group.partition("/")[0] for group, _ in groups(verb)} | {f"trainer.{name}" for name in beside}
     written = OmegaConf.to_yaml(cfg)

@@ -41,10 +41,7 @@ Description = dict[str, Any]  # a tokenizer.json
 
 
 def shrink(folder: Path, texts: Sequence[str], layers: int, epochs: int) -> tuple[Any, list[str]]:
-    """A stock folder's model with so many layers; and what was done, a sentence each.
-
-    Unlabelled texts choose what goes, and teach what stays.
-    """
+    """A stock folder's model with so many layers; and what was done, a sentence each."""
     if len(texts) < LEAST:
         expected = f"expected {LEAST} texts or more to learn from, beside every tenth, which is held out"
         raise ValueError(f"layers={layers}: {expected}; got {len(texts)}")

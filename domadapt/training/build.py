@@ -1,7 +1,4 @@
-"""From a configuration, a composed ``train.yaml``, to a session: problem, encoder, methods, validators.
-
-Past this file travels no composed configuration. What is wrong is told with its value, what was expected and the fix.
-"""
+"""From a configuration, a composed ``train.yaml``, to a session; past this file travels no composed configuration."""
 
 import filecmp
 import logging

@@ -27,7 +27,7 @@ from domadapt.runs.groups import backbone_name, typed
 from domadapt.runs.metrics import Expected, Metrics, Truncation
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
 from domadapt.tasks.task import Prediction, Task, row
-from domadapt.training.options import RunConfig
+from domadapt.training.options import CHUNK, RunConfig
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import counted, csv_lines, cut, json_lines, listed, plain_json, read_json_lines, shortened
 
@@ -43,7 +43,6 @@ FEW_STEPS, FEW_DEV, CUT = 100, FEWEST_DEV, 0.1  # below or above which a warning
 MEASURED_SIZES = {"token": (371, 100), "sequence": (1300, 1700)}
 PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
 DOMAIN_DIFFERENCES = ("vocabulary", "shift")  # kinds of findings: target and source differ
-CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 COMPARE = "domadapt compare {source_only} {run} input={run}/predictions.jsonl"
 Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
 

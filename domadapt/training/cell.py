@@ -28,6 +28,7 @@ from domadapt.inference.model import write_model
 from domadapt.inference.thresholds import count_confidences
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Evaluation, Session
+from domadapt.runs.groups import load
 from domadapt.runs.key import data_key, files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import LOCK, Busy, Status, finished, read_results, read_status, run_lock, set_aside
@@ -177,9 +178,8 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
         make_reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
-        source_run = build.source_only(cfg)
-        earlier = read_results(source_run.folder, source_run.key) if source_run else None  # by the source-only run
-        told = Counter(earlier["counts"]["warnings"] if earlier else {})
+        source_only = load(session.source_only / "metrics.json") if session.source_only else None
+        told = Counter(source_only["counts"]["warnings"] if source_only else {})
         for warning in warning_lines(session.domains.warnings - told):
             log.warning("%s", warning)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)

@@ -18,6 +18,7 @@ CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-
 MIN_STEPS = 300  # of training on a user's own files, unless told
 SMALL_FILES = 2**20  # bytes of a user's files
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
+CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,4 @@
-"""What a run is to solve: its corpora read, and its task told of them, before torch is loaded.
-
-What is wrong with a file, a label or a text is told with its value, what was expected and the fix.
-"""
+"""What a run is to solve: its corpora read, and its task told of them, before torch is loaded."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
