@@ -38,7 +38,7 @@ LARGEST = 1000  # of a weight; from larger ones, of a training that diverged, su
 
 
 class Exported:
-    """For onnxruntime, or transformers' folder, which labels as its pipeline does; its attributes are also a Model's.
+    """For onnxruntime, or transformers' folder, which labels as its pipeline does. It has what verbs ask of a Model.
 
     A ValueError names the file of a folder that is damaged, or of a model of another task.
     """
