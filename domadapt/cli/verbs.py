@@ -299,7 +299,7 @@ def cache(cfg: Settings) -> str:
     """A line a kind of what is cached, with its size; kinds named by ``clear`` are removed."""
     folder, named = folder_of(vars(cfg), "cache"), cfg.clear
     clear = [*CACHED] if named == "all" else named if isinstance(named, list) else [] if named is None else [named]
-    if unknown := [kind for kind in clear if kind not in CACHED]:
+    if unknown := [kind for kind in clear if kind not in [*CACHED]]:
         raise ValueError(f"clear={unknown}: expected all, or some of {', '.join(CACHED)}")
     lines, total = [f"{folder}:"], 0
     for kind, (pattern, about) in CACHED.items():
