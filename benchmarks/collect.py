@@ -58,7 +58,13 @@ def gain_rows(pairs: Sequence[Pair]) -> list[Row]:
     return rows
 
 
-def write(path: Path, rows: Sequence[Row], columns: Iterable[str]) -> None:
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV; none where there is no such file."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def write(path: Path, rows: Iterable[Row], columns: Iterable[str]) -> None:
     """A CSV with these columns; what a row lacks is left empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(columns), lineterminator="\n", extrasaction="ignore")
@@ -215,7 +221,7 @@ def _percent(value: float | None) -> float | None:
     return None if value is None else round(100 * value, 2)
 
 
-def _commit() -> str:
+def commit() -> str:
     """Of the checkout; empty outside one, with a plus where files have changed since."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     found = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
@@ -236,10 +242,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.output.suffix != ".csv":
         parser.error(f"{given.output}: expected a name that ends in .csv")
     tables = [path for path in given.runs if path.suffix == ".csv"]
-    earlier = [row for path in tables for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))]
+    earlier = [row for path in tables for row in read(path)]
     folders = [path for path in given.runs if path not in tables]
     pairs = group(read_runs(folders).runs) if folders else []
-    rows = [*earlier, *run_rows(pairs, _commit() if given.commit is None else given.commit)]
+    rows = [*earlier, *run_rows(pairs, commit() if given.commit is None else given.commit)]
     scores = [name for row in rows for name in row if name not in (*ABOUT, *COSTS, *CHOSEN, *MADE)]
     used = [name for name in (*COSTS, *CHOSEN, *MADE) if any(row.get(name) not in (None, "") for row in rows)]
     write(given.output, rows, (*ABOUT, *dict.fromkeys(scores), *used))

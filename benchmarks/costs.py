@@ -27,13 +27,7 @@ ROUNDS, STEPS, BATCH, TEXTS = 5, 6, 32, 400
 
 
 def cost(injection: str, encoder: Path, cache: Path) -> dict[str, float]:
-    """Ratios of a training step and of a prediction, medians.
-
-    Args:
-        injection: as the configuration calls it.
-        encoder: folder of a trained one, so that spans are found where there are some.
-        cache: of training's parses.
-    """
+    """Medians of ratios; ``encoder`` is the folder of a trained one, so that spans are found where there are some."""
     ours, plain = made(encoder, cache, f"injection={injection}"), made(encoder, cache)
     own, other = stepper(ours, ours.methods, steps(ours)), stepper(plain, {}, steps(plain))
     predicted = paired(predicting(ours), predicting(plain), ROUNDS)

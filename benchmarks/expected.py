@@ -6,12 +6,12 @@ does. The second says how good that correction is on confirmation pairs (docs/co
 """
 
 import argparse
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from benchmarks.collect import write
 from domadapt.analysis.expected import ESTIMATE, interval
 from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
@@ -77,12 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fitted = record(development)
     fitted = fitted._replace(bias=round(fitted.bias, 3), spread=round(fitted.spread, 3))
     others, inside = judged(confirmation, fitted)
-    rows = ("development", fitted, judged(development, fitted)[1]), ("confirmation", others, inside)
-    with given.output.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("pairs", "estimate", *Record._fields, "inside"))
-        for pairs, found, count in rows:
-            writer.writerow((pairs, ESTIMATE, *(round(number, 3) for number in found[:3]), found.runs, count))
+    both = ("development", fitted, judged(development, fitted)[1]), ("confirmation", others, inside)
+    rows = [
+        {"pairs": pairs, "estimate": ESTIMATE, **{n: round(x, 3) for n, x in found._asdict().items()}, "inside": count}
+        for pairs, found, count in both
+    ]
+    write(given.output, rows, rows[0])
 
 
 if __name__ == "__main__":

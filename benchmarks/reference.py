@@ -27,12 +27,7 @@ class Row:
 
 
 def rows(path: Path, prefix: str = "") -> list[Row]:
-    """Settings of a yaml file, with the comment that stands above them.
-
-    Args:
-        path: of the file.
-        prefix: of the names, such as ``trainer.``.
-    """
+    """Settings of a yaml file, their names behind a prefix (``trainer.``), with the comment that stands above them."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     found: list[Row] = []
@@ -60,11 +55,7 @@ def title(path: Path) -> str:
 
 
 def settings(name: str) -> str:
-    """Markdown of a verb's own settings, or of every choice of a group.
-
-    Args:
-        name: of a yaml file, or of a folder of them.
-    """
+    """Markdown of a verb's own settings, or of every choice of a group: of a yaml file, or of a folder of them."""
     if (path := CONF / f"{name}.yaml").is_file():
         return f"{_prose(title(path))}\n\n{_table(rows(path))}"
     if not (CONF / name).is_dir():
@@ -105,12 +96,7 @@ def choices(group: str) -> str:
 
 
 def methods(group: str, measured: Mapping[str, list[str]]) -> str:
-    """Markdown table of a group's methods: what it does, paper, file, yaml, and the tables that have runs of it.
-
-    Args:
-        group: ``adaptation`` or ``injection``.
-        measured: names of experiments by method.
-    """
+    """Markdown table of a group's methods: what it does, paper, file, yaml, and the tables that have runs of it."""
     lines = [
         "| method | what it does | paper | file | yaml | measured in |",
         "| :--- | :--- | :--- | :--- | :--- | :--- |",

@@ -6,19 +6,18 @@ agreement with the whole model there, size, and speed beside transformers' pipel
 one core. Rows of the same run in the CSV are replaced.
 """
 
-import csv
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.collect import commit, read, write
 from domadapt.config.compose import make
 from domadapt.data.domains import Domains
 from domadapt.inference.description import model_folder
@@ -28,7 +27,6 @@ from domadapt.inference.model import load
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import cut_folder, shrink, stock_model
 from domadapt.runs.key import processor
-from domadapt.tasks.task import Prediction
 
 TIMED, EPOCHS = 100, 10
 FORMS: dict[str, tuple[bool, int | None]] = {  # vocabulary cut, layers
@@ -64,17 +62,14 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
             write_onnx(stock, network, original.session, part, bits == 8)
             predict = OnnxModel(part, threads=1)
             found = [prediction(one) for one in predict(contents)]
-            scores = task.score(records, found), task.score(as_gold(records, own), found)
+            as_gold = [replace(record, spans=one.spans) for record, one in zip(records, own, strict=True)]
+            scores = task.score(records, found), task.score(as_gold, found)
             mine, other = timed(predict, pipeline, contents)
             yield {
                 "form": form, "bits": bits, "span_f1": 100 * scores[0]["span_f1"],
                 "agreement": 100 * scores[1]["span_f1"], "megabytes": (part / "model.onnx").stat().st_size / 1e6,
                 "texts_per_second": 1 / mine, "times_pipeline": other / mine,
             }  # fmt: skip
-
-
-def as_gold(records: Sequence[Any], own: Sequence[Prediction]) -> list[Any]:
-    return [replace(record, spans=one.spans) for record, one in zip(records, own, strict=True)]
 
 
 def timed(first: Predict, second: Predict, texts: list[str]) -> tuple[float, float]:
@@ -89,22 +84,14 @@ def main() -> None:
     torch.set_num_threads(1)
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
     name = f"{metrics['source']} → {metrics['target']}"
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    made = {"model": name, "processor": processor(), "commit": commit}
-    header = (*COLUMNS, "processor", "commit")
-    kept = []
-    if output.is_file():
-        with output.open(encoding="utf-8", newline="") as file:
-            kept = [row for row in csv.DictReader(file) if row["model"] != name]
+    made = {"model": name, "processor": processor(), "commit": commit()}
+    kept: list[dict[str, Any]] = [row for row in read(output) if row["model"] != name]
     with tempfile.TemporaryDirectory() as folder, quietly():
         for row in rows(run, make(metrics["config"]["data"]), Path(folder)):
             shown = {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
             print(json.dumps(shown), flush=True)
             kept.append({**made, **shown})
-            with output.open("w", encoding="utf-8", newline="") as file:  # as they come: a row takes minutes
-                writer = csv.DictWriter(file, header, lineterminator="\n", restval="")
-                writer.writeheader()
-                writer.writerows(kept)
+            write(output, kept, (*COLUMNS, "processor", "commit"))  # as they come: a row takes minutes
 
 
 if __name__ == "__main__":

@@ -4,11 +4,8 @@ Every pair of things to compare runs in turns, so that a noisy machine disturbs 
 median of the paired ratios, with the smallest and the largest.
 """
 
-import csv
-import io
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +15,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.collect import commit, read, write
 from domadapt.config.compose import compose
 from domadapt.data.batches import BucketSampler, StepBatches
 from domadapt.data.domains import UnlabelledText
@@ -32,7 +30,6 @@ from domadapt.training.build import build, run_config
 from domadapt.training.cell import train
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import read_options
-from domadapt.utils.files import write_atomic
 from domadapt.utils.work import progress
 
 ROUNDS = 5
@@ -55,7 +52,10 @@ def paired(slow: Callable[[], object], fast: Callable[[], object], rounds: int =
     True
     """
     slow(), fast()
-    ratios = [seconds(slow) / seconds(fast) for _ in range(rounds)]
+    return spread([seconds(slow) / seconds(fast) for _ in range(rounds)])
+
+
+def spread(ratios: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
 
@@ -79,11 +79,8 @@ def training_against_trainer(folder: Path, batch_size: int) -> dict[str, Any]:
         rate, score = trainer_run(cfg, folder / f"trainer{batch_size}-{seed}")
         theirs.append(rate)
         scores["trainer"].append(score)
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {
-        "median": statistics.median(ratios),
-        "min": min(ratios),
-        "max": max(ratios),
+        **spread([a / b for a, b in zip(ours, theirs, strict=True)]),
         "sentences per second": {"ours": statistics.median(ours), "trainer": statistics.median(theirs)},
         "where a cell's seconds go": {
             name: round(statistics.median(found.get(name, 0.0) for found in stages), 1) for name in stages[0]
@@ -153,18 +150,9 @@ def stock_dropout(model: torch.nn.Module) -> None:
 
 def write_row(title: str, found: dict[str, Any], made: dict[str, str]) -> None:
     """The row of one measurement on this processor in results/speed.csv, in place of an earlier one."""
-    rows = []
-    if RESULTS.is_file():
-        with RESULTS.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
     same = ("measured", "processor", "threads", "precision")
     new = {"measured": title, **{k: f"{found[k]:.2f}" for k in ("median", "min", "max")}, "rounds": str(ROUNDS), **made}
-    rows = [row for row in rows if any(row[name] != new[name] for name in same)] + [new]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(new), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(RESULTS, text.getvalue())
+    write(RESULTS, [*(row for row in read(RESULTS) if any(row[name] != new[name] for name in same)), new], new)
 
 
 def _piece_labels(example: Any) -> list[int]:
@@ -181,9 +169,7 @@ def injection_cost(folder: Path, injection: str) -> dict[str, float]:
     session, _ = build(compose("train", overrides))
     steps = step_batches(session)
     with_injection = stepper(session, session.methods, steps)
-    plain, _ = build(compose("train", overrides))
-    plain.encoder.attention_hooks.clear()
-    plain.encoder.states_hooks.clear()
+    plain, _ = build(compose("train", overrides[:2]))
     return paired(with_injection, stepper(plain, {}, steps))
 
 
@@ -250,7 +236,7 @@ def prediction(run: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     ours = model.predict(contents)
     theirs = stock(contents)
     same = sum(
-        {(s.start, s.end, s.type) for s in mine.spans} == {(*_range(g), str(g["entity_group"])) for g in groups}
+        {(s.start, s.end, s.type) for s in mine.spans} == {(g["start"], g["end"], g["entity_group"]) for g in groups}
         for mine, groups in zip(ours, theirs, strict=True)
     )
     return {
@@ -275,10 +261,6 @@ def report_of_cells(folder: Path) -> dict[str, float]:
     return found
 
 
-def _range(group: Any) -> tuple[int, int]:
-    return int(group["start"]), int(group["end"])
-
-
 def main() -> None:
     """Measure everything, or the parts whose first word is given, and print each as a JSON object."""
     cfg = compose("train", ["experiment=hotel_laptop"])
@@ -297,17 +279,13 @@ def main() -> None:
             "prediction over transformers.pipeline (at least 2)": lambda: prediction(finished_run(folder), texts[:300]),
             "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
         }
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         threads = str(torch.get_num_threads())
-        made = {"processor": processor(), "threads": threads, "precision": session.precision, "commit": commit}
+        made = {"processor": processor(), "threads": threads, "precision": session.precision, "commit": commit()}
         print(f"on {processor()}, {threads} threads, {session.precision}", flush=True)
-        wanted = {
-            title: part
-            for title, part in parts.items()
-            if len(sys.argv) < 2 or title.split()[0].strip(",") in sys.argv[1:]
-        }
+        given = sys.argv[1:] or [title.split()[0].strip(",") for title in parts]
+        wanted = {title: part for title, part in parts.items() if title.split()[0].strip(",") in given}
         if not wanted:
-            sys.exit(f"none of {sys.argv[1:]} begins a title; the titles are:\n" + "\n".join(parts))
+            sys.exit(f"none of {given} begins a title; the titles are:\n" + "\n".join(parts))
         for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):
             found = measure()
             print(json.dumps({title: found}, indent=1), flush=True)

@@ -12,16 +12,10 @@ BINS = 10
 
 
 def synthetic_runs(folder: Path, pairs: int, methods: int, seeds: int, texts: int = 100, seed: int = 0) -> int:
-    """Write finished runs of an extraction task, with everything that ``metrics.json`` may hold.
+    """Write finished runs of an extraction task, with everything that ``metrics.json`` may hold; returns how many.
 
-    Args:
-        folder: where to.
-        pairs, methods, seeds: how many; three of the methods are the bars that stand.
-        texts: lines of each ``predictions.jsonl``; their spans give the scores.
-        seed: of all that is random.
-
-    Returns:
-        How many runs were written.
+    Three of the methods are the bars that stand. Each ``predictions.jsonl`` has so many texts; their spans give the
+    scores.
     """
     random = np.random.default_rng(seed)
     names = [*STANDING, *(f"method_{i + 1}" for i in range(methods - len(STANDING)))][:methods]

@@ -5,7 +5,6 @@ A block stands between ``<!-- KIND: WORDS -->`` and ``<!-- end -->``. Numbers co
 every page is what this writes. A file that is not there yet gives the line *not measured yet*.
 """
 
-import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
-from benchmarks.collect import ALL
+from benchmarks.collect import ALL, read
 from benchmarks.reference import choices, groups, methods, settings, verbs
 
 ROOT = Path(__file__).parents[1]
@@ -28,14 +27,11 @@ SCORES = {
 }  # fmt: skip
 ORDER = ("rule_baseline", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
 Row = dict[str, str]
+_read = cache(read)
 
 
 def written(text: str, page: str = "README.md", results: Path = RESULTS) -> str:
-    """A page with every block as its sources have it now.
-
-    Raises:
-        ValueError: a block has no end, or is of no known kind.
-    """
+    """A page with every block as its sources have it now; a block without an end, or of no known kind, is refused."""
     blocks = BLOCK.findall(text)
     if len(OPEN.findall(text)) != len(blocks) or any(OPEN.search(body) for _, _, body in blocks):
         raise ValueError(f"{page}: a block without an end; expected <!-- end --> after each <!-- KIND: WORDS -->")
@@ -194,12 +190,6 @@ def rows(results: Path, words: Sequence[str]) -> str:
     return _table(list(found[0]), [list(row.values()) for row in found]) if found else MISSING
 
 
-def text(results: Path, words: Sequence[str]) -> str:
-    """A text file in a fence, as a command printed it: ``text: NAME``."""
-    path = results / f"{words[0]}.txt"
-    return f"```text\n{path.read_text(encoding='utf-8').rstrip()}\n```" if path.is_file() else MISSING
-
-
 def measured(results: Path) -> dict[str, list[str]]:
     """Names of the experiments that every method has runs of."""
     found: dict[str, list[str]] = {}
@@ -210,19 +200,11 @@ def measured(results: Path) -> dict[str, list[str]]:
 
 
 KINDS: dict[str, Callable[[Path, Sequence[str]], str]] = {
-    "summary": summary, "claims": claims, "scores": scores, "gains": gains, "costs": costs, "rows": rows, "text": text,
+    "summary": summary, "claims": claims, "scores": scores, "gains": gains, "costs": costs, "rows": rows,
     "verbs": lambda *_: verbs(), "groups": lambda *_: groups(),
     "settings": lambda _, words: settings(words[0]), "choices": lambda _, words: choices(words[0]),
     "methods": lambda results, words: methods(words[0], measured(results)),
 }  # fmt: skip
-
-
-@cache
-def _read(path: Path) -> list[Row]:
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _overall(results: Path, name: str) -> list[Row]:

@@ -33,7 +33,6 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / "some.csv").write_text(RUNS, encoding="utf-8")
     (tmp_path / "some.gains.csv").write_text(GAINS, encoding="utf-8")
     (tmp_path / "experiments.csv").write_text("file,asks\nsome,made-up pairs\n", encoding="utf-8")
-    (tmp_path / "card.txt").write_text("a card\n", encoding="utf-8")
     return tmp_path
 
 
@@ -53,8 +52,6 @@ def test_every_block_of_the_pages_is_what_its_source_gives() -> None:
         ("claims: some=no", "| `recipe` − `source_only`, spans: made-up pairs | 65.5 → 68.0 | +2.5 (+1.5 to +3.5)"),
         ("costs: some", "| `recipe` | 60 | 4.0 | 0.2 |"),
         ("summary: some", "| spans: made-up pairs | 2 × 3 | 65.5 | **68.0** | – | +2.5 (+1.5 to +3.5) | 25 % (15"),
-        ("text: card", "a card"),
-        ("text: nothing", MISSING),
         ("gains: nothing span_f1", MISSING),
         ("choices: injection", "- **`injection=none`**: No syntax."),
     ],
