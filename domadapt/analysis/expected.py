@@ -28,24 +28,11 @@ from domadapt.tasks.task import Scores, Task
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
+KindCounts = dict[str, Array]  # by kind, (texts, 3) true positives, false ones and misses
 
 
-@dataclass(frozen=True, slots=True)
-class KindCounts:
-    """(texts,) how many of a kind are predicted, are right, are there to find; without labels the last two expected."""
-
-    predicted: Array
-    right: Array
-    actual: Array
-
-    def sums(self, weights: Array) -> Array:
-        """(..., 3) true positives, false ones and misses over all texts, each as often as (..., texts) weights say."""
-        each = self.right, self.predicted - self.right, self.actual - self.right
-        return np.stack([weights @ count for count in each], axis=-1)
-
-
-def kind_counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, KindCounts]:
-    """KindCounts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
+def kind_counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> KindCounts:
+    """Counts of a model's rows: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
 
     What is right is counted by ``rows.classes`` if these are labels, else expected.
     """
@@ -58,13 +45,15 @@ def kind_counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[
     for place, label in enumerate(labels):
         chosen = probabilities.argmax(1) == place
         actual = probabilities[:, place] if truth is None else (truth == place).astype(float)
-        result[label] = KindCounts(chosen.astype(float), chosen * actual, actual)
+        result[label] = _counts(chosen.astype(float), chosen * actual, actual)
     return result
 
 
-def _span_counts(
-    probabilities: Array, texts: Places, labels: Sequence[str], truth: Places | None
-) -> dict[str, KindCounts]:
+def _counts(predicted: Array, right: Array, actual: Array) -> Array:
+    return np.stack([right, predicted - right, actual - right], axis=-1)
+
+
+def _span_counts(probabilities: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> KindCounts:
     """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = probabilities.argmax(1), int(texts.max(initial=-1)) + 1
@@ -80,7 +69,7 @@ def _span_counts(
         else:
             right = np.array([float(span in wanted) for span in spans])
             actual = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
-        result[label.removeprefix("B-")] = KindCounts(
+        result[label.removeprefix("B-")] = _counts(
             np.bincount(places, minlength=size).astype(float), np.bincount(places, right, size).astype(float), actual
         )
     return result
@@ -99,7 +88,7 @@ def _span_probability(probabilities: Array, begins: NDArray[np.bool_], span: tup
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(...) the score of a task from :meth:`KindCounts.sums` of (kinds, ..., 3); accuracy: the share that is right."""
+    """(...) the score of a task from sums of counts, (kinds, ..., 3); accuracy: the share that is right."""
     if name == "accuracy":
         return np.asarray(sums[..., 0].sum(0) / np.maximum(sums[..., :2].sum((0, -1)), 1))
     return np.asarray(f1(np.moveaxis(sums, 0, -2), average), np.float64)
@@ -256,9 +245,7 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
     return round(float(low), 3), round(float(high), 3)
 
 
-def by_confidence(
-    kinds: Sequence[Mapping[str, KindCounts]], weights: Sequence[Array], name: str, average: str
-) -> Scores:
+def by_confidence(kinds: Sequence[KindCounts], weights: Sequence[Array], name: str, average: str) -> Scores:
     """Difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315).
 
     The score on source dev, plus what the expected score changes from source dev to target; an expected F1 is of
@@ -266,6 +253,6 @@ def by_confidence(
     calibrated probabilities expect them; (texts,) weights of dev and target say how often each text counts.
     """
     often = weights[0], *weights
-    sums = [{kind: one.sums(weight) for kind, one in side.items()} for side, weight in zip(kinds, often, strict=True)]
+    sums = [{kind: weight @ one for kind, one in side.items()} for side, weight in zip(kinds, often, strict=True)]
     true, before, after = (scores(one, name, average) for one in sums)
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}
