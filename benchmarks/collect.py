@@ -14,7 +14,6 @@ import io
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.key import is_adapted
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import ScoredPair, compare, gain_and_gap, read_scores, score_names, share
-from domadapt.statistics.resampling import Interval, Mean, Significance, interval, mean_of, mean_over_pairs, plus
+from domadapt.statistics.resampling import Interval, Mean, Significance, interval, mean_over_pairs, plus
 
 Row = dict[str, Any]
 ALL = "all pairs"  # in the column `pair` of what is over pairs
@@ -41,11 +40,10 @@ def run_rows(pairs: Sequence[Pair], commit: str = "") -> list[Row]:
     return [_run(pair.name, method, run, commit) for pair in pairs for method in pair.methods for run in method.runs]
 
 
-def gain_rows(pairs: Sequence[Pair]) -> list[Row]:
-    """One row a comparison; p-values only of the headline score over pairs, after Holm's correction."""
-    known = [read_scores(pair)[0] for pair in pairs]
-    names = dict.fromkeys(name for pair in pairs for name in score_names(pair))
-    tests = _tests(pairs)
+def gain_rows(pairs: Sequence[Pair], names: Iterable[str]) -> list[Row]:
+    """One row a comparison and score; p-values only of the headline over pairs, after Holm's correction."""
+    known = [read_scores(pair, all(run.folder for run in pair.runs))[0] for pair in pairs]
+    names, tests = list(names), _tests(pairs)
     rows = []
     for method, other in _compared(pairs):
         for name in names:
@@ -72,37 +70,18 @@ def write(path: Path, rows: Iterable[Row], columns: Iterable[str]) -> None:
         writer.writerows(rows)
 
 
-def gains_of_scores(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[Row]:
-    """The same against source_only from rows of CSVs, by these scores: without test items, intervals are over seeds."""
-    pairs = sorted({row["pair"] for row in rows})
-    result = []
-    for method, name in product(dict.fromkeys(row["method"] for row in rows), names):
-        means, found = [], []
-        for pair in pairs:
-            own, base = (
-                {int(r["seed"]): r for r in rows if (r["pair"], r["method"]) == (pair, one) and r.get(name)}
-                for one in (method, "source_only")
-            )
-            if method == "source_only" or not (seeds := sorted(own.keys() & base.keys())):
-                continue
-            after, before = (
-                mean_of(
-                    [float(side[seed][name]) / 100 for seed in seeds],
-                    None,
-                    pair,
-                    seeds,
-                    [frozenset((side[seed]["network"],)) for seed in seeds],
-                )
-                for side in (own, base)
-            )
-            means.append(plus(after, before, -1.0))
-            row: Row = {"score": name, "pair": pair, "method": method, "other": "source_only", "pairs": 1}
-            row |= {"seeds": len(seeds), "before": _percent(before.value), "after": _percent(after.value)}
-            found.append(row | _ends(interval(means[-1])))
-        result += found
-        if len(found) > 1:
-            result.append(_mean_row(found, means))
-    return result
+def pairs_of(rows: Sequence[Row], names: Sequence[str]) -> list[Pair]:
+    """Pairs as rows of CSVs have them, by these scores, of which the first is the headline."""
+    pairs = []
+    for pair in sorted({row["pair"] for row in rows}):
+        runs: dict[tuple[str, str], list[Metrics]] = {}
+        for row in sorted((row for row in rows if row["pair"] == pair), key=lambda row: int(row["seed"])):
+            scores = {name: float(row[name]) / 100 for name in names if row.get(name)}
+            about = {"method": row["method"], "role": row["role"], "seed": int(row["seed"]), "headline": names[0]}
+            run = Metrics(**about, target_test=scores, training=row["network"])
+            runs.setdefault((run.method, run.role), []).append(run)
+        pairs.append(Pair(pair, names[0], "", tuple(MethodRuns(*one, tuple(same)) for one, same in runs.items())))
+    return pairs
 
 
 def _mean_row(rows: Sequence[Row], means: Sequence[Mean]) -> Row:
@@ -250,11 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     used = [name for name in (*COSTS, *CHOSEN, *MADE) if any(row.get(name) not in (None, "") for row in rows)]
     write(given.output, rows, (*ABOUT, *dict.fromkeys(scores), *used))
     gains = given.output.with_suffix(".gains.csv")
-    if earlier:
-        texts = [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
-        write(gains, gains_of_scores(texts, given.scores), GAINS)
-    else:
-        write(gains, gain_rows(pairs), GAINS)
+    names = given.scores if earlier else dict.fromkeys(name for pair in pairs for name in score_names(pair))
+    write(gains, gain_rows(pairs_of(rows, given.scores) if earlier else pairs, names), GAINS)
     print(
         f"{given.output} has {len(rows)} runs of {len({row['pair'] for row in rows})} pairs; {gains} compares them",
         file=sys.stderr,

@@ -17,14 +17,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, HEIGHT, SCREEN = 960, 300, (1100, 730)
 COLORS = {"aspect": "#0072b2", "opinion": "#c14f00"}
 Words = list[tuple[str, str]]  # each with its label, or none
-SOURCE: Words = [
-    ("The", ""),
-    ("battery life", "aspect"),
-    ("is", ""),
-    ("great", "opinion"),
-    ("for the", ""),
-    ("price.", ""),
-]
+SOURCE: Words = [("The", ""), ("battery life", "aspect"), ("is", ""), ("great", "opinion"), ("for the", ""),
+                 ("price.", "")]  # fmt: skip
 REWRITTEN: Words = [("The", ""), ("front desk staff", "aspect"), ("is", ""), ("great", "opinion"), ("for the", ""),
                     ("elevator.", "")]  # fmt: skip
 TARGET: Words = [("The", ""), ("elevator", "aspect"), ("was", ""), ("slow", "opinion"), ("all week.", "")]

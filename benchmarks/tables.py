@@ -58,15 +58,8 @@ def summary(results: Path, names: Sequence[str]) -> str:
             title = f"{SCORES[score]}: {titles.get(name, name)}{_earlier(results, name, 'recipe')}"
             means = _number(own["before"]), f"**{_number(own['after'])}**", _number(top)
             lines.append([title, f"{own['pairs']} × {own['seeds']}", *means, _interval(own), _share(own)])
-    header = [
-        "what, and where",
-        "pairs × seeds",
-        "not adapted",
-        "adapted",
-        "target labels",
-        "gain (95 %)",
-        "gap closed",
-    ]
+    header = ["what, and where", "pairs × seeds", "not adapted", "adapted", "target labels", "gain (95 %)",
+              "gap closed"]  # fmt: skip
     return _table(header, lines) if lines else MISSING
 
 
@@ -96,16 +89,8 @@ def claims(results: Path, words: Sequence[str]) -> str:
             count = f"{gain['pairs']} × {gain['seeds']}"
             lines.append([what, scored, _interval(gain), gain["over"], count, looked, "; ".join(machines),
                           ", ".join(commits)])  # fmt: skip
-    header = [
-        "claim",
-        "score",
-        "points (95 %)",
-        "interval over",
-        "pairs × seeds",
-        "looked at before",
-        "processor",
-        "commit",
-    ]
+    header = ["claim", "score", "points (95 %)", "interval over", "pairs × seeds", "looked at before", "processor",
+              "commit"]  # fmt: skip
     return _table(header, lines) if lines else MISSING
 
 
