@@ -9,26 +9,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple
 
 from benchmarks.collect import write
-from domadapt.analysis.expected import ESTIMATE, interval
+from domadapt.analysis.expected import ESTIMATE, TrackRecord, interval
 from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
 
 METHODS = ("recipe", "source_only")
-
-
-class Record(NamedTuple):
-    """Of the estimate, shares: mean of what it is too high, deviation from that, error, how many runs there were.
-
-    The error is absolute, of the estimate less what it was too high on the other target domains.
-    """
-
-    bias: float
-    spread: float
-    error: float
-    runs: int
 
 
 def off(run: Metrics) -> float:
@@ -38,8 +25,8 @@ def off(run: Metrics) -> float:
     return run.expected.estimates[ESTIMATE][run.headline] - score
 
 
-def record(runs: Sequence[Metrics]) -> Record:
-    """Every pair and method counts once, however many seeds."""
+def record(runs: Sequence[Metrics]) -> TrackRecord:
+    """Every pair and method counts once, however many seeds; the bias of an error is that on other target domains."""
     cells: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
         cells.setdefault((run.source, run.target, run.method), []).append(off(run))
@@ -48,10 +35,10 @@ def record(runs: Sequence[Metrics]) -> Record:
     for (_, target, _), value in means.items():
         elsewhere = [other for (_, domain, _), other in means.items() if domain != target]
         errors.append(abs(value - fmean(elsewhere)))
-    return Record(fmean(means.values()), stdev(means.values()), fmean(errors), len(runs))
+    return TrackRecord(fmean(means.values()), stdev(means.values()), fmean(errors), len(runs))
 
 
-def judged(runs: Sequence[Metrics], fitted: Record) -> tuple[Record, int]:
+def judged(runs: Sequence[Metrics], fitted: TrackRecord) -> tuple[TrackRecord, int]:
     """The same of runs corrected by what is known of others, and how many scores lie in the range of ``fitted``.
 
     Every run counts once. The range is of the spread alone, without the chance of which texts were drawn: a narrow one.
@@ -60,7 +47,7 @@ def judged(runs: Sequence[Metrics], fitted: Record) -> tuple[Record, int]:
     low, high = interval(0.5, [0.5, 0.5], fitted.spread)
     errors = [abs(one) for one in left]
     inside = sum(error <= (high - low) / 2 for error in errors)
-    return Record(fmean(left), stdev(left), fmean(errors), len(runs)), inside
+    return TrackRecord(fmean(left), stdev(left), fmean(errors), len(runs)), inside
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from domadapt.tasks.task import set_scores
+
 WORDS = ("the", "battery", "screen", "hinge", "is", "feels", "great", "poor", "bright", "flimsy", "and", "but")
 STANDING = ("rnn_from_scratch", "source_only", "in_domain")
 BINS = 10
@@ -55,16 +57,15 @@ def _row(name: str, text: str, gold: list[dict[str, Any]], skill: float, random:
 
 
 def _scores(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """F1 of each type, their mean, and how often each type occurs."""
-    scores, support = dict[str, float](), dict[str, float]()
+    """Scores of each type, and the mean of their F1."""
+    scores = dict[str, float]()
     for kind in ("aspect", "opinion"):
         gold, predicted = (
             {(i, s["start"], s["end"]) for i, row in enumerate(rows) for s in row[part]["spans"] if s["type"] == kind}
             for part in ("gold", "predicted")
         )
-        scores[f"{kind}_f1"] = 2 * len(gold & predicted) / max(len(gold) + len(predicted), 1)
-        support[f"{kind}_support"] = len(gold)
-    return {"span_f1": sum(scores.values()) / 2, **scores, **support}
+        scores |= set_scores(gold, predicted, kind)
+    return {"span_f1": (scores["aspect_f1"] + scores["opinion_f1"]) / 2, **scores}
 
 
 def _metrics(

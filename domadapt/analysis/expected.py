@@ -12,8 +12,8 @@ target labels are known (:data:`KNOWN`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,8 +177,7 @@ def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str,
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class TrackRecord:
+class TrackRecord(NamedTuple):
     """The estimate's record on runs whose target labels are known."""
 
     bias: float  #: mean of the estimate less the true score; it is subtracted

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -65,23 +65,16 @@ class Step:
         return (self.source,) if self.target is None else (self.source, self.target)
 
 
-class Returned(NamedTuple):
-    """What a hook has to return."""
-
-    kind: type
-    words: str
-
-
-RETURNED = {
-    "prepare": Returned(dict, "a dict of what to record"),
-    "augment": Returned(Sequence, "a sequence of records"),
-    "collate": Returned(dict, "a dict of tensors by key"),
-    "transform": Returned(Output, "an Output"),
-    "losses": Returned(dict, "a dict of scalars by name"),
-    "side_losses": Returned(dict, "a dict of scalars by name"),
-    "parameter_groups": Returned(list, "a list of dicts with params and lr"),
-    "final_weights": Returned(dict, "a dict of the encoder's tensors by name"),
-    "memory": Returned(dict, "a dict"),
+RETURNED: dict[str, tuple[type, str]] = {  # by hook
+    "prepare": (dict, "a dict of what to record"),
+    "augment": (Sequence, "a sequence of records"),
+    "collate": (dict, "a dict of tensors by key"),
+    "transform": (Output, "an Output"),
+    "losses": (dict, "a dict of scalars by name"),
+    "side_losses": (dict, "a dict of scalars by name"),
+    "parameter_groups": (list, "a list of dicts with params and lr"),
+    "final_weights": (dict, "a dict of the encoder's tensors by name"),
+    "memory": (dict, "a dict"),
 }
 
 
