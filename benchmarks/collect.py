@@ -211,7 +211,6 @@ def commit() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write both files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.collect", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs, and CSVs of earlier ones")
     parser.add_argument("output", type=Path, help="CSV to write; its gains stand beside it")

@@ -51,7 +51,6 @@ def judged(runs: Sequence[Metrics], fitted: TrackRecord) -> tuple[TrackRecord, i
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.expected", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs of development pairs")
     parser.add_argument("output", type=Path, help="CSV to write")

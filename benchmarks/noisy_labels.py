@@ -41,7 +41,6 @@ def noisy(record: Record, noise: float, chance: random.Random) -> list[Span]:
 
 
 def main() -> None:
-    """Write the file."""
     path, count, noise, output = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
     chance = random.Random(0)
     records = read(path, domain="target").records

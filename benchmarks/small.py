@@ -79,7 +79,6 @@ def timed(first: Predict, second: Predict, texts: list[str]) -> tuple[float, flo
 
 
 def main() -> None:
-    """Print rows as they come, and write them."""
     run, output = map(Path, sys.argv[1:])
     torch.set_num_threads(1)
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))

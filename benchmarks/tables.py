@@ -255,7 +255,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    """Write the pages anew."""
     for path in PAGES:
         name = str(path.relative_to(ROOT))
         before = path.read_text(encoding="utf-8")

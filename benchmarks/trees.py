@@ -52,7 +52,6 @@ def f1(parser: Parser, treebank: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table."""
     treebank, *others = sys.argv[1:]
     parsers: dict[str, Parser] = {"shipped": SpacyParser()}
     parsers |= {name: SpacyParser(name) for name in others}
