@@ -35,11 +35,6 @@ GAINS = ("score", "pair", "method", "other", "pairs", "seeds", "before", "after"
          "p_some_pair", "p_other_pairs", "gap_closed", "gap_low", "gap_high")  # fmt: skip
 
 
-def run_rows(pairs: Sequence[Pair], commit: str = "") -> list[Row]:
-    """One row a run, ordered by pair, role, method and seed; scores on the target test, other than supports."""
-    return [_run(pair.name, method, run, commit) for pair in pairs for method in pair.methods for run in method.runs]
-
-
 def gain_rows(pairs: Sequence[Pair], names: Iterable[str]) -> list[Row]:
     """One row a comparison and score; p-values only of the headline over pairs, after Holm's correction."""
     known = [read_scores(pair, all(run.folder for run in pair.runs))[0] for pair in pairs]
@@ -48,8 +43,7 @@ def gain_rows(pairs: Sequence[Pair], names: Iterable[str]) -> list[Row]:
     for method, other in _compared(pairs):
         for name in names:
             found = [each for one in known if (each := _gain(one, method, other, name))]
-            for row, _ in found:
-                rows.append(row)
+            rows += [row for row, _ in found]
             if len(found) > 1:
                 headline = all(pair.headline == name for pair in pairs)
                 rows.append(_over_pairs(known, method, other, name, found, tests if headline else {}))
@@ -84,16 +78,8 @@ def pairs_of(rows: Sequence[Row], names: Sequence[str]) -> list[Pair]:
     return pairs
 
 
-def _mean_row(rows: Sequence[Row], means: Sequence[Mean]) -> Row:
-    """Of one comparison's rows, one a pair, the one over all pairs."""
-    seeds = [row["seeds"] for row in rows]
-    row = {name: rows[0][name] for name in ("score", "method", "other")} | {"pair": ALL, "pairs": len(rows)}
-    row["seeds"] = "-".join(map(str, dict.fromkeys((min(seeds), max(seeds)))))
-    row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
-    return row | _ends(interval(mean_over_pairs(means)))
-
-
 def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
+    """Its row, with scores on the target test, other than supports."""
     config, hardware, expected = run.config, run.hardware, _expected(run)
     scores = {name: value for name, value in (run.target_test or {}).items() if not name.endswith("_support")}
     task = config.get("task") or {}
@@ -164,7 +150,12 @@ def _over_pairs(
     found: Sequence[tuple[Row, Mean]],
     tests: Mapping[tuple[str, str], tuple[Significance, Significance]],
 ) -> Row:
-    row = _mean_row([row for row, _ in found], [mean for _, mean in found])
+    rows, means = zip(*found, strict=True)
+    seeds = [row["seeds"] for row in rows]
+    row: Row = {"score": name, "method": method, "other": other, "pair": ALL, "pairs": len(rows)}
+    row["seeds"] = "-".join(map(str, dict.fromkeys((min(seeds), max(seeds)))))
+    row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
+    row |= _ends(interval(mean_over_pairs(means)))
     if (method, other) in tests:
         some, others = tests[method, other]
         row |= {"p_some_pair": _p(some), "p_other_pairs": _p(others)}
@@ -223,7 +214,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     earlier = [row for path in tables for row in read(path)]
     folders = [path for path in given.runs if path not in tables]
     pairs = group(read_runs(folders).runs) if folders else []
-    rows = [*earlier, *run_rows(pairs, commit() if given.commit is None else given.commit)]
+    made_by = commit() if given.commit is None else given.commit
+    runs = [_run(pair.name, method, run, made_by) for pair in pairs for method in pair.methods for run in method.runs]
+    rows = [*earlier, *runs]
     scores = [name for row in rows for name in row if name not in (*ABOUT, *COSTS, *CHOSEN, *MADE)]
     used = [name for name in (*COSTS, *CHOSEN, *MADE) if any(row.get(name) not in (None, "") for row in rows)]
     write(given.output, rows, (*ABOUT, *dict.fromkeys(scores), *used))
