@@ -14,16 +14,7 @@ from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference, settings
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics import resampling
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
-from domadapt.statistics.resampling import (
-    Interval,
-    Mean,
-    Replicability,
-    Significance,
-    interval,
-    mean_over_pairs,
-    plus,
-    score_interval,
-)
+from domadapt.statistics.resampling import Interval, Mean, Replicability, Significance, interval, mean_over_pairs, plus
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
@@ -293,7 +284,7 @@ def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     }
     # A pair whose target test has no labels counts in no mean.
     pairs = tuple(by_pair) or tuple(one.pair.name for one, *_ in compared)
-    score = score_interval(mean_over_pairs(means)) if means else None
+    score = resampling.score_interval(mean_over_pairs(means)) if means else None
     shares = tuple(share(name, of_pairs) for name, of_pairs in by_score.items())
     return Cell(pairs, method.name, method.role, score, baseline, tuple(controls), shares)
 
