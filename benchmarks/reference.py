@@ -102,9 +102,9 @@ def methods(group: str, measured: Mapping[str, list[str]]) -> str:
         "| :--- | :--- | :--- | :--- | :--- | :--- |",
     ]
     for path in sorted((CONF / group).glob("*.yaml")):
-        target = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("_target_")
-        target = target or next((found["_target_"] for found in _inner(path) if "_target_" in found), None)
-        if not target:
+        given = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        each = [given, *(value for value in given.values() if isinstance(value, dict))]  # a recipe's are within it
+        if not (target := next((one["_target_"] for one in each if "_target_" in one), None)):
             continue
         module, _, name = str(target).rpartition(".")
         file = f"{module.replace('.', '/')}.py"
@@ -114,11 +114,6 @@ def methods(group: str, measured: Mapping[str, list[str]]) -> str:
         first = _plain(re.split(r"(?<! al)\. ", _first(title(path)).replace("\n", " "))[0].rstrip("."))
         lines.append(f"| `{path.stem}` | {first} | {paper} | `{file}` | `conf/{group}/{path.name}` | {where} |")
     return "\n".join(lines)
-
-
-def _inner(path: Path) -> list[dict[str, object]]:
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    return [value for value in found.values() if isinstance(value, dict)] if isinstance(found, dict) else []
 
 
 def _paper(source: str, name: str) -> str:
