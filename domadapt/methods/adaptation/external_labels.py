@@ -30,7 +30,7 @@ from domadapt.data.readers import read
 from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
-from domadapt.tasks.task import Task
+from domadapt.tasks.task import Task, labels_of
 from domadapt.utils.text import warning_lines
 
 log = logging.getLogger(__name__)
@@ -185,9 +185,7 @@ def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Re
     """Records that label a text differently from the first one with it, each behind that one."""
     first = dict[str, Record]()
     pairs = [(first.setdefault(r.text, r), r) for r in (shift_spans(record, record.text.strip()) for record in records)]
-    if kind == "token":
-        return [(one, other) for one, other in pairs if set(one.spans or ()) != set(other.spans or ())]
-    return [(one, other) for one, other in pairs if one.label != other.label]
+    return [(one, other) for one, other in pairs if labels_of(one, kind) != labels_of(other, kind)]
 
 
 def shift_spans(record: Record, text: str) -> Record:
