@@ -321,8 +321,18 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     table = read_csv(Path("out.csv"))
     assert [(row["id"], row["text"], row["type"], row["span"]) for row in table] == spans
     assert {row["id"] for row in table if row["truncated"]} == {"input/my:4"}
-    _, err = command("predict", f"model={run_folder}", "input=my.txt", "output=new", code=2)
-    assert "output=new: is a folder; name a file in it" in err
+    for folder in ("new", "absent/"):
+        _, err = command("predict", f"model={run_folder}", "input=my.txt", f"output={folder}", code=2)
+        assert f"output={folder}: is a folder; name a file in it" in err
+    command("predict", f"model={run_folder}", "text=Dull.", "output=out.csv")  # its own: replaced
+    by_hand = '{"text": "A fan", "spans": []}\n{"text": "Dull", "spans": [{"start": 0, "end": 4, "type": "opinion"}]}\n'
+    for name, content in {"gold.csv": "text,label\nThe confidence,b\n", "gold.jsonl": by_hand}.items():
+        (tmp_path / name).write_text(content)
+        _, err = command("predict", f"model={run_folder}", "text=Dull.", f"output={name}", code=2)
+        assert f"output={name}: is there, and domadapt has not written it; give another name" in err
+        assert (tmp_path / name).read_text() == content
+    (tmp_path / "none.jsonl").write_text('{"text": "A fan", "spans": []}\n' * 2)  # as predictions may be
+    command("predict", f"model={run_folder}", "text=Dull.", "output=none.jsonl")
 
 
 ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is ${oc.env:WANDB_API_KEY}", "???"]

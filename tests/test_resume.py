@@ -172,7 +172,9 @@ def test_stopped_then_resumed(shared: Path, tmp_path: Path, stop: Trouble, code:
     assert run(command, tmp_path / "log", stop) == code
     lines = (tmp_path / "log").read_text().splitlines()
     assert not any("Traceback" in line for line in lines)
-    assert code < 0 or lines[-1] == "domadapt train: stopped; the same command goes on from what is saved"
+    assert code < 0 or lines[-1].startswith(
+        "domadapt train: stopped; the same command goes on from finished runs and from checkpoints"
+    )
     assert not (folder / "metrics.json").exists()
     assert (folder / "checkpoint" / "epoch=1.safetensors").is_file()
     assert code < 0 or read_status(folder)["stage"] == "stopped"

@@ -354,10 +354,12 @@ def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
     texts = ["The [fit] is very (good)."] * 10 + ["They fit so (well)."] * 15
     out, inside = asked(["A very (light) fan."] * 30, texts), asked(["A (very light) fan."] * 30, ["(So soft)."] * 9)
     assert out["questions"][0].endswith("of type part? Found so far: fit 10 of 25, they 0 of 15")
-    told = "leave the adverb out (30 of 30 times), predictions 25 of 25 times; if that is right, leave degree_words"
-    assert f"{told} out of the command" in out["questions"][1]
-    assert out["answer"].endswith("'types=[part]' 'terms=[...]' 'not_terms=[...]' degree_words=english")
-    assert inside["answer"].endswith("{run}_guided degree_words=english degree_words_in_opinion=false")
+    told = "leave the adverb out (30 of 30 times), predictions 25 of 25 times; if that is wrong for the target"
+    assert out["questions"][1].endswith(f"{told}, add degree_words=english")
+    assert inside["questions"][0].endswith("add degree_words=english degree_words_in_opinion=false")
+    # Whoever answers one question has not answered the other one against his own labels.
+    assert out["answer"].endswith("'types=[part]' 'terms=[...]' 'not_terms=[...]'")
+    assert inside["answer"].endswith("{run}_guided")
     assert len(asked(["A very (light) fan."] * 30, texts, ("part",))["questions"]) == 1
     assert asked(["A very (light) fan."] * 30 + ["A (very light) fan."] * 20, ["(So soft)."] * 9) == {}  # either way
     long = asked(["A very (light) fan."] * 30, [f"very ({'w' * 500})", f"The [{'n' * 500}]", "n" * 500] * 10)
@@ -492,6 +494,10 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "40 labelled texts of fifty_to_label" in out and "10 without a label are left out" in out
     assert "(95 % over texts)" in out and "the card expected" in out
     assert len(read_jsonl(folder / "scored.jsonl")) == 40
+    if to_label.suffix == ".csv":
+        (folder / "one_class.csv").write_text("text,label\nIt is great.,positive\n")
+        out, _ = command("score", f"model={run}", f"input={folder}/one_class.csv")
+        assert "\n  no text is labelled negative: the mean leaves it out\n" in out
     shutil.copytree(run / "source_only" / "model", run / "other")  # as guide and export write one there
     assert "the card expected" not in command("score", f"model={run}/other", f"input={to_label}")[0]
     out, _ = command("score", f"model={run}", f"input={to_label}", f"baseline={run}")

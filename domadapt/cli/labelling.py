@@ -99,7 +99,8 @@ def _folders(cfg: Settings, *names: str) -> list[Path]:
     if len({*spans}) > 1:
         does = [f"{f} {'finds spans' if its else 'labels whole texts'}" for f, its in zip(folders, spans, strict=True)]
         raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
-    refuse_overwriting(cfg.output, [input_file(cfg.input), *(file for folder in folders for file in files_of(folder))])
+    read = [input_file(cfg.input), *(file for folder in folders for file in files_of(folder))]
+    refuse_overwriting(cfg.output, read, mark='"predicted": ' if "baseline" in names else '"a": .*"b": ')
     return folders
 
 
@@ -179,6 +180,9 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         yield line(kind, [kind], "macro", f"  {', '.join([*parts, count])}")
     if task.kind == "sequence" and headline != "accuracy":
         yield f"  {'accuracy':20} {100 * scores['accuracy']:5.1f}"
+        if absent := [name for name in task.names if name not in kinds]:
+            names = ", ".join(map(escape_controls, absent))
+            yield f"  no text is labelled {names}: the mean leaves {'them' if len(absent) > 1 else 'it'} out"
 
 
 def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:

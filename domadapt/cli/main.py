@@ -96,7 +96,8 @@ def _main(arguments: list[str]) -> None:
     try:
         _compose_and_run(verb, arguments)
     except KeyboardInterrupt:
-        how = "; the same command goes on from what is saved" if verb in ("adapt", "train", "benchmark") else ""
+        saved = "; the same command goes on from finished runs and from checkpoints (trainer.checkpoint_seconds)"
+        how = saved if verb in ("adapt", "train", "benchmark") else ""
         print(f"\ndomadapt {verb}: stopped{how}", file=sys.stderr)  # a bar may stand on the line
         raise SystemExit(130) from None
 

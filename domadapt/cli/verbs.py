@@ -47,6 +47,8 @@ CACHED = {  # a kind of what is cached: a pattern of its files or folders, which
     "pipes": (f"stdin/{BY_CONTENT}", "corpora that came through a pipe"),
     "backbones": ("backbones/multilingual-*", "models unpacked from packages"),
 }
+# In a file of predictions: a confidence, or no span at all.
+PREDICTED = r'"confidence": |[,\t]confidence[,\t]|\A(?!(?s:.*)"spans": \[\{)(?s:.*)"spans": \[\]'
 JSON_LINES = ".jsonl (a JSON object a line)", ".ndjson .json .txt"  # what file_ending tells of, and what it allows
 
 
@@ -96,7 +98,7 @@ def predict(cfg: Settings) -> None:
     in_range("batch_size", cfg.batch_size, 1)
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    refuse_overwriting(cfg.output, [input_file(cfg.input), *files_of(folder)])
+    refuse_overwriting(cfg.output, [input_file(cfg.input), *files_of(folder)], mark=PREDICTED)
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:

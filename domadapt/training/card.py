@@ -299,13 +299,13 @@ def audit_command(data: Mapping[str, Any]) -> str:
     return shlex.join(["domadapt", "audit", "data=my_files", *files, *changed]) if files else ""
 
 
-def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple[str, bool]]:
-    """A question that only the user can answer: are adverbs of degree in a type's spans? And whether they are here.
+def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[str]:
+    """A question that only the user can answer: are adverbs of degree in a type's spans?
 
     >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
-    >>> list(adverb_questions(labelled, found))[0][0].partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
+    >>> next(adverb_questions(labelled, found)).partition("; ")[::2]  # doctest: +NORMALIZE_WHITESPACE
     ("type opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), predictions 5 of 5 times",
-    'if that is right, leave degree_words out of the command')
+    'if that is wrong for the target, add degree_words=english')
     """
     known, predictions = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
     examples = dict[tuple[str, bool], str]()
@@ -322,7 +322,8 @@ def adverb_questions(labelled: Iterable[Found], found: Iterable[Found]) -> Itera
         if total >= FEW_SPANS and same > 0.8 * total and now > 0.05 * (with_one + predictions[kind, None]):
             do = f"{'have the adverb' if inside else 'leave the adverb out'} ({same} of {total} times)"
             evidence = f"Your labels {do}, predictions {now} of {with_one} times"
-            yield f"type {kind}: {example}? {evidence}; if that is right, leave degree_words out of the command", inside
+            add = f"add degree_words=english{' degree_words_in_opinion=false' if inside else ''}"
+            yield f"type {kind}: {example}? {evidence}; if that is wrong for the target, {add}"
 
 
 def words_to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
@@ -360,9 +361,8 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
         settings += [shlex.quote(f"types=[{types}]"), "'terms=[...]'", "'not_terms=[...]'"]
     labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
     spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
-    for text, inside in adverb_questions(labelled, spans) if len(session.task.names) > len(kinds) else ():
-        questions.append(text)
-        settings += ["degree_words=english", *(["degree_words_in_opinion=false"] if inside else [])]
+    if len(session.task.names) > len(kinds):
+        questions += adverb_questions(labelled, spans)
     command = " ".join(["domadapt guide model={run} to={run}_guided", *settings])
     return {"questions": tuple(questions), "answer": command} if questions else {}
 

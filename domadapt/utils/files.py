@@ -69,13 +69,23 @@ def _naming_if_full(path: Path) -> Iterator[None]:
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 
-def refuse_overwriting(output: Path | str | None, inputs: Iterable[Path], setting: str = "output") -> None:
-    """Before anything is computed: nothing that is read is replaced, nor a folder; and output can be written."""
-    if setting == "output" and output is not None and Path(str(output)).is_dir():
+def refuse_overwriting(
+    output: Path | str | None, inputs: Iterable[Path], setting: str = "output", mark: str = ""
+) -> None:
+    """Before anything is computed: nothing that is read is replaced, nor a folder; and output can be written.
+
+    Nor is a file without the ``mark``, a regular expression, of what the verb itself writes: it may hold labels.
+    """
+    if setting == "output" and output is not None and (Path(str(output)).is_dir() or str(output).endswith("/")):
         raise ValueError(f"output={output}: is a folder; name a file in it")
     for path in inputs if output is not None and Path(str(output)).is_file() else ():
         if path.is_file() and path.samefile(str(output)):
             raise ValueError(f"{setting}={output}: is {path}, which is read; it would be lost: give another file")
+    if mark and output is not None and Path(str(output)).is_file():
+        with Path(str(output)).open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2**16)
+        if start and not re.search(mark, start):
+            raise ValueError(f"output={output}: is there, and domadapt has not written it; give another name")
     if output is not None and not Path(str(output)).exists():
         folder = next(folder for folder in Path(str(output)).absolute().parents if folder.exists())
         if not os.access(folder, os.W_OK):
