@@ -10,7 +10,7 @@ from typing import Any, Final
 from domadapt.auditing import finding
 from domadapt.auditing.finding import EXAMPLES, Finding, Part, Parts
 from domadapt.config.resolvers import SIDES
-from domadapt.data.records import Record, unsayable
+from domadapt.data.records import Record, inside_word, unsayable
 from domadapt.data.texts import COMPARED_BYTES, SIMILAR, letters, similar_pairs
 from domadapt.utils.text import cut, percent, shortened
 
@@ -214,6 +214,8 @@ def annotation(parts: Parts) -> Iterator[Finding]:
                 f"Of spans that overlap the first is learnt; of a word all of it. Predictions hardly ever equal such "
                 f"spans, and scores count them as missed: mend the file."
             )
+            if unit := offset_unit(records):
+                text += f" Their offsets seem to count {unit}; expected characters."
             examples = tuple(shortened(r.text) for r in records if any(unsayable(r)))[:EXAMPLES]
             numbers = {"overlapping": crossed, "inside_words": inside}
             yield Finding("annotation", "warning", (crossed + inside) / len(records), text, numbers, examples)
@@ -242,6 +244,27 @@ def annotation(parts: Parts) -> Iterator[Finding]:
         )
         numbers = {f"{name} {what}": n for name, pair in empty.items() for what, n in zip(("empty", "of"), pair)}
         yield Finding("annotation", "warning" if max(shares) >= MANY_WITHOUT else "note", max(shares), text, numbers)
+
+
+OFFSET_UNITS: Final = {"UTF-16 units, as JavaScript does": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}
+
+
+def offset_unit(records: Sequence[Record]) -> str:
+    """In which unit nearly all spans that begin inside a word would begin before one; empty if there is none.
+
+    >>> from domadapt.data.records import Span
+    >>> text = "\N{GRINNING FACE} A big fan"
+    >>> offset_unit([Record("1", "fans", text, spans=(Span(5, 8, "part"),))]), text[5:8]
+    ('UTF-16 units, as JavaScript does', 'ig ')
+    """
+    starts = [(r.text, s.start) for r in records for s in r.spans or () if inside_word(r.text, s.start)]
+    right = dict.fromkeys(OFFSET_UNITS, 0)
+    for unit, (encoding, size) in OFFSET_UNITS.items():
+        for text, start in starts:
+            before = text.encode(encoding)[: start * size].decode(encoding, "ignore")
+            right[unit] += not inside_word(text, len(before))
+    unit, most = max(right.items(), key=lambda one: one[1])
+    return unit if starts and most >= 0.9 * len(starts) else ""
 
 
 def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:

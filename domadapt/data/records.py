@@ -385,8 +385,12 @@ def unsayable(record: Record) -> tuple[int, int]:
     reach = crossed = inside = 0
     for span in sorted(record.spans or (), key=lambda span: (span.start, -span.end)):
         crossed, reach = crossed + (span.start < reach), max(reach, span.end)
-        inside += any(_INSIDE.match(record.text, place - 1) for place in (span.start, span.end) if place)
+        inside += any(inside_word(record.text, place) for place in (span.start, span.end))
     return crossed, inside
+
+
+def inside_word(text: str, place: int) -> bool:
+    return place > 0 and _INSIDE.match(text, place - 1) is not None
 
 
 def _without_spaces(span: Span, text: str, counted: Counter[str]) -> Span:

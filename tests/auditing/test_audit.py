@@ -324,6 +324,9 @@ HOME |= dict.fromkeys(("dev", "ceiling"), source_texts(0, 0))
 FEW = HOME | {"test": source_texts(0, 48), "train": source_texts(50, 200)}
 HALF, REVERSED = source(some(2, each(spans=()))), target(text(lambda t: " ".join(w[::-1] + "x" for w in t.split())))
 CROSSED = Span(0, 2, "aspect"), Span(0, 3, "aspect")
+# The screen of a text that begins with a face, as bytes count its place, or as JavaScript does.
+FACE = "\N{GRINNING FACE} The screen is sharp."
+BYTES, UTF_16 = (source(each(text=FACE, spans=(Span(at, at + 6, "aspect"),))) for at in (9, 7))
 TWO = "Two parts of laptop/target unlabelled/target test"
 UNDONE = {"auc": (0.99, 1), "undone auc": (0, 0.65), "explained": (0.7, 1)}
 # What is looked with, what is planted, what the finding says, how bad it is, and its numbers or their ranges.
@@ -362,6 +365,8 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (vocabulary, REVERSED, "running words", "warning", {"tokens": (0, 0.1)}),
     (annotation, source(neighbours(False)), "not one pair touches", "warning", {"one_word_between": (150, 200)}),
     (annotation, source(each(spans=CROSSED)), "overlap another", "warning", {"overlapping": (200, 300)}),
+    (annotation, BYTES, "seem to count bytes of UTF-8; expected characters", "warning", {"inside_words": (200, 300)}),
+    (annotation, UTF_16, "seem to count UTF-16 units", "warning", {"inside_words": (200, 300)}),
     (annotation, HALF, "without any span", "warning", {"camera empty": 100, "laptop empty": 0, "laptop of": 240}),
     (annotation, HALF, "somebody may have left them out", "warning", {"camera of": 200}),
     (gap, {}, "There is a gap to close", "note", {"low": (0, 1)}),
