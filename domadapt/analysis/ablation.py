@@ -1,7 +1,7 @@
-"""Each head, and each layer's attention, switched off: what that does to the scores.
+"""Each head switched off: what that does to the scores.
 
-As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off when what it puts out is zero; a layer
-is, when all of its heads are. The rest of the layer goes on. What lies below the switch is computed once a batch.
+As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off when what it puts out is zero. The rest
+of its layer goes on. What lies below the switch is computed once a batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ RESAMPLES, OUTSIDE = 1000, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A score without a part less that with it: above 0 it did harm; and an interval over texts, drawn in pairs."""
+    """A score without a head less that with it: above 0 it did harm; and an interval over texts, drawn in pairs."""
 
     change: float
     low: float
@@ -40,7 +40,6 @@ class SideEffects:
     texts: int
     score: float  #: with everything on
     heads: tuple[tuple[Effect, ...], ...]  #: (layers, heads)
-    layers: tuple[Effect, ...]  #: of whole layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,11 @@ class Ablation:
     sides: dict[str, SideEffects]
 
 
-Switch = tuple[int, int | None]  # a layer, and a head of it or all
+Switch = tuple[int, int]  # a layer, and a head of it
 
 
 def ablation(subject: Subject) -> Ablation:
-    """Switch off one part after the other, on every side that has labels."""
+    """Switch off one head after the other, on every side that has labels."""
     scored = {name: side for name, side in subject.sides().items() if side.scored}
     effects = {name: _effects(subject, side, name) for name, side in scored.items()}
     return Ablation(subject.after.task.headline, effects)
@@ -82,18 +81,16 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
         counts[switch] = count_items(answers, task.names, average)
     on = counts.pop(None)
     whole_model, *off = resampled_scores([on, *counts.values()], RESAMPLES).T
-    effects: dict[Switch | None, Effect] = {}
+    heads: list[list[Effect]] = [[] for _ in range(layers)]
     for (switch, items), drawn in zip(counts.items(), off, strict=True):
         low, high = np.quantile(drawn - whole_model, [OUTSIDE / 2, 1 - OUTSIDE / 2])
-        effects[switch] = Effect(*(round(float(x), 6) for x in (items.score - on.score, low, high)))
-    of_heads = [(at[0], effect) for at, effect in effects.items() if at and at[1] is not None]
-    heads = tuple(tuple(effect for at, effect in of_heads if at == layer) for layer in range(layers))
-    whole = tuple(effects[layer, None] for layer in range(layers))
-    return SideEffects(len(side.scored), round(on.score, 6), heads, whole)
+        if switch is not None:
+            heads[switch[0]].append(Effect(*(round(float(x), 6) for x in (items.score - on.score, low, high))))
+    return SideEffects(len(side.scored), round(on.score, 6), tuple(map(tuple, heads)))
 
 
 def outputs_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Output]]:
-    """What a batch gives with everything on, then with one part off at a time."""
+    """What a batch gives with everything on, then with one head off at a time."""
 
     def read() -> Output:
         return session.transformed(session.encoder(batch), batch)
@@ -112,15 +109,15 @@ def outputs_by_switch(session: Session, batch: Batch, layers: int) -> Iterator[t
         yield None, read()
     for layer in range(layers):
         with reuse_outputs(stack, outputs[:layer]):
-            for head in (*range(sizes[layer]), None):
+            for head in range(sizes[layer]):
                 with session.encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
                     yield (layer, head), read()
 
 
-def zero_head(output: torch.Tensor, head: int | None) -> torch.Tensor:
-    """What a layer's heads put out, (batch, pieces, heads, head width), with one of them, or all, at zero."""
+def zero_head(output: torch.Tensor, head: int) -> torch.Tensor:
+    """What a layer's heads put out, (batch, pieces, heads, head width), with one of them at zero."""
     output = output.clone()
-    output[:, :, slice(None) if head is None else head] = 0
+    output[:, :, head] = 0
     return output
 
 

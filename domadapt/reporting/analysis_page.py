@@ -19,7 +19,7 @@ from domadapt.reporting.plots import INK, draw_svg, legend, style_axes, wrap_nam
 from domadapt.reporting.render import listed, number, page, percent, points
 from domadapt.utils.text import counted, plain_json
 
-FORMAT = 2
+FORMAT = 3
 NAMED_RELATIONS = ("det", "obj", "amod")
 MODEL_NAMES = {"before": "pretrained", "after": "fine-tuned"}
 COLORS = {"before": "#0072b2", "after": "#d55e00"}  # of Okabe and Ito's palette, as in a report

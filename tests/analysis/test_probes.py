@@ -260,7 +260,7 @@ def test_switched_off_one_at_a_time_and_nothing_is_left_behind() -> None:
     with torch.no_grad():
         plain = session.task.rows(encoder(batch), batch).probabilities
         found = dict(outputs_by_switch(session, batch, 2))
-        assert list(found) == [None, *((layer, head) for layer in range(2) for head in (0, 1, 2, 3, None))]
+        assert list(found) == [None, *((layer, head) for layer in range(2) for head in range(4))]
         np.testing.assert_array_equal(session.task.rows(found[None], batch).probabilities, plain)
         for (layer, head), output in [(at, output) for at, output in found.items() if at is not None]:
             with encoder.hooked(layer, lambda call, off=head: zero_head(call.inner(), off)):
