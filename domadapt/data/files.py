@@ -300,10 +300,11 @@ def is_missing(value: Any) -> bool:
     return value is None or (not hasattr(value, "__len__") and (repr(value) in ("<NA>", "NaT") or value != value))
 
 
-def rename_columns(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
+def rename_columns(fields: Mapping[str, Any], columns: Columns, where: Location, or_else: str = "") -> dict[str, Any]:
     """Fields under our names; of columns that the user names, nothing but these and our own is kept.
 
     ``columns`` has for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
+    ``or_else`` is another way out than naming the columns.
 
     >>> rename_columns({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
     {'id': 7, 'text': 'Sharp.'}
@@ -317,7 +318,7 @@ def rename_columns(fields: Mapping[str, Any], columns: Columns, where: Location)
             taken[name] = column
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
             close = get_close_matches(wanted[0], [key for key in fields if not isinstance(fields[key], dict)], n=1)
-            fix = f"did you mean {close[0]!r}?" if close else COLUMN_SETTINGS[name]
+            fix = f"did you mean {close[0]!r}?" if close else COLUMN_SETTINGS[name] + or_else
             raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     read = {taken.get("text_pair"): "text_pair", taken.get("text", "text"): "text"}  # columns that a model sees
     if twice := [name for name, column in taken.items() if read.get(column, name) != name]:

@@ -260,6 +260,7 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
 
 
 _WHOLE: Final = re.compile(r"-?\d+\.0")
+_NO_HEADER: Final = "; if this line is no header, add one, such as text,label, or delete what stands above the header"
 SPAN: Final = ("start", "end", "type", "span", "confidence")  # columns of a span; ``span`` holds its words
 
 
@@ -273,9 +274,10 @@ def delimited(file: OpenedFile) -> Records:
     header_line = file.text.split("\n", 2)[marked]
     columns = {name: tuple(map(_name, wanted)) for name, wanted in file.columns.items()}
     header = _header(file.text[: max(HEAD, file.text.find("\n", HEAD))])  # of hundreds of columns it is longer
+    or_else = "" if {"text", *columns.get("text", ())} & {*header} else _NO_HEADER
     if "text" not in header and "text" not in columns:
         title = len([*filter(None, header)]) == 1 < len(header)
-        fix = "delete what stands above the names of the columns" if title else files.COLUMN_SETTINGS["text"]
+        fix = "delete what stands above the names of the columns" if title else files.COLUMN_SETTINGS["text"] + or_else
         raise file.error(1 + marked, "header", header_line, "a column text", fix)
     if max(Counter(filter(None, header)).values(), default=0) > 1:
         raise file.error(1 + marked, "header", header_line, "each column once", "rename one of the two")
@@ -291,7 +293,7 @@ def delimited(file: OpenedFile) -> Records:
                 fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
                 raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
             raw = dict(zip(header, row, strict=True))
-            yield line, raw, rename_columns(raw, columns, file.where(1 + marked))
+            yield line, raw, rename_columns(raw, columns, file.where(1 + marked), or_else)
 
     for rows in _grouped(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0], file):
         line, _, fields = rows[0]

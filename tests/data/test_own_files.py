@@ -441,10 +441,11 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         _, texts = open_texts(tmp_path / name, None, Counter(), ["review"])
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
         assert [text.id for text in open_texts(tmp_path / name, None, Counter(), ["review"], "key")[1]] == ["R7"]
-        with pytest.raises(DataError, match=r"expected a column 'number'; name another with .* to predict with id="):
+        with pytest.raises(DataError, match=r"expected a column 'number'; name another with .* to predict with id=$"):
             open_texts(tmp_path / name, None, Counter(), ["review"], "number")
-    with pytest.raises(ValueError, match="parse or export, column=COLUMN"):
-        open_texts(tmp_path / "a.csv", None, Counter())
+    for given, told in (([], "parse or export, column=COLUMN"), (["text"], "column 'text'; .*; if this line is no h")):
+        with pytest.raises(ValueError, match=told):
+            open_texts(tmp_path / "a.csv", None, Counter(), given)
     path = write_jsonl(tmp_path / "b.jsonl", [{"review": {"body": "Fast."}, "by": {"mood": None}}])
     columns = {"text": ("review.body",), "label": ("by.mood",)}
     assert [record.text for record in read(path, domain="a", columns=columns).records] == ["Fast."]

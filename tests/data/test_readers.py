@@ -13,6 +13,7 @@ import pytest
 
 from domadapt.cli.verbs import delimited
 from domadapt.data.domains import UnlabelledText
+from domadapt.data.files import COLUMN_SETTINGS
 from domadapt.data.readers import FORMATS, read
 from domadapt.data.records import DataError, Location, Record, Span
 from domadapt.data.streams import open_texts
@@ -386,6 +387,7 @@ TWICE = line() + line(id="b") + line()
 HALF = line(spans=[{"start": 0, "end": 1, "type": "asp\udc00"}])
 LONG = [  # as above, of contents that take more than a line
     ("a.jsonl", TWICE, "3: id is 'a'; expected an id used once (line 1 has it too); rename or drop one of the two"),
+    ("a.csv", "a,b\n", f"1: header is 'a,b'; expected a column text; {COLUMN_SETTINGS['text']}; if this line is no"),
     ("a.jsonl", "[" * 100_000, "1: JSON (RecursionError) is '[[["),
     ("a.jsonl", "1" * 5000, "1: JSON (ValueError) is '111"),
     ("a.jsonl", HALF, r"1: spans[0] type is '\udc00'; expected whole characters; write both halves of the surrogate"),
