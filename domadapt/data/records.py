@@ -252,6 +252,8 @@ def _text(obj: Mapping[str, object], where: Location) -> str:
 
 
 def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) -> str | None:
+    if isinstance(several := obj["label"], list):
+        raise DataError(where, "label", several, "one label for each text", "keep one, or leave the text out")
     label = _string(obj, "label", where)
     if not label.strip():
         raise DataError(where, "label", label, "a string that is not blank, or null", "fill it in")
