@@ -77,6 +77,7 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
         (["adapt", "no_text.csv", "no_text.csv", "source.label=stars"], "no_text.csv:1: header is 'review,stars'; exp"),
         (["adapt", "no_label.csv", "no_label.csv"], "no_label.csv: label is missing in every record"),
+        (["adapt", "no_label.csv", "labelled.csv"], "; if the target has the labels, swap the two (source first)"),
         (["adapt", "labelled.csv", "other.csv", "task=extraction"], "task=extraction: the source has no spans"),
         (["adapt", "labelled.csv", "other.csv", "selection=oracle"], "there are no target labels to choose by"),
         (["adapt", "labelled.csv", "other.csv", "target.test_path=other.csv"], "other.csv:2: label is 'odd'; expected"),

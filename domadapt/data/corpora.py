@@ -337,8 +337,10 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        fix = "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines"
-        fix += ", or as rows of a table with columns start, end and type"
+        fix = (
+            "if the target has the labels, swap the two (source first); or name the column of labels, such as "
+            "source.label=sentiment, or write spans as JSON Lines, or as rows of a table with columns start, end, type"
+        )
         missing = Unquoted(f"missing in every record{labels_as_none(warnings)}")
         raise DataError(Location(_paths(source, "path")[0]), "label", missing, "a label, or spans, of each", fix)
     if not dev:
