@@ -357,6 +357,11 @@ def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
     tokens = result.get("tokens")
     if "text" in result and isinstance(tokens, list) and tokens and all(isinstance(item, dict) for item in tokens):
         del result["tokens"]  # spaCy's and Prodigy's places of tokens
+    label = result.get("label")
+    if isinstance(label, list) and label and all(isinstance(x, dict) and "value" in x for x in label):  # of Argilla
+        given = [x["value"] for x in label if x.get("status", "submitted") == "submitted"]
+        alike = all(value == given[0] for value in given)
+        result["label"] = None if not given else given[0] if alike else given
     for name in SPANS:
         value = result.get(name)
         if not isinstance(value, list):

@@ -43,6 +43,7 @@ OF_TOOLS: dict[str, dict[str, Any]] = {  # beside the text
     "spaCy, to_json": {"ents": [{**AT, "label": "aspect"}], "tokens": [{"id": 0, "start": 0, "end": 3}]},
     "prodigy": {"spans": [{**AT, "label": "aspect"}], "answer": "accept", "_input_hash": 5},
     "Label Studio, JSON-MIN": {"label": [{**AT, "text": "fan", "labels": ["aspect"]}], "annotator": 1},
+    "Argilla": {"label": [{"value": [{**AT, "label": "aspect"}], "status": "submitted", "user_id": "a"}]},
     "a row a span": {"start": 4.0, "end": 7.0, "type": "aspect", "span": "fan"},
 }
 
@@ -91,7 +92,15 @@ def test_what_an_annotator_did_not_accept_is_unlabelled(tmp_path: Path, answer: 
     assert "unknown field 'answer', ignored" not in corpus.warnings
 
 
-@pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
+def argilla(*values: object, status: str = "submitted") -> list[Any]:
+    return [{"status": status, "value": value, "user_id": str(user)} for user, value in enumerate(values)]
+
+
+LABELS = [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)]
+LABELS += [(argilla("good", "good") + argilla("bad", status="draft"), "good"), (argilla("bad", status="draft"), None)]
+
+
+@pytest.mark.parametrize(("label", "known"), LABELS)
 def test_labels_are_read_as_tools_write_them(tmp_path: Path, label: object, known: str | None) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": TEXT, "label": label}])
     assert read(path, domain="laptop").records[0].label == known
@@ -200,7 +209,7 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="expected a column 'review'"):
         my_files(source, {"path": f"{tmp_path}/other.csv"}, 0.3)
     (tmp_path / "spans.csv").write_text('text,spans\nGood.,"[[0, 4, ""x""]]"\n', encoding="utf-8")
-    with pytest.raises(ValueError, match="spans as JSON Lines, or as rows of a table with columns start, end"):
+    with pytest.raises(ValueError, match="spans as JSON Lines, or as rows of a table with columns start, end, type"):
         my_files({"path": f"{tmp_path}/spans.csv"}, {"path": f"{tmp_path}/same.csv", "text": "review"}, 0.3)
 
 

@@ -333,6 +333,7 @@ a.jsonl '{"id": "a", "domain": "camera", "text": "sharp"}\n{"id": "b", "text": s
   -> 2: JSON at column 21 (Expecting value) is 'sharp}'; expected one JSON object a line;
 a.jsonl '{"text": "sharp"}\n\n{"text": 3}\n' -> 3: text is 3; expected a string
 a.jsonl '{"text": "sharp", "label": ["a", "b"]}' -> 1: label is ['a', 'b']; expected one label for each text; keep one
+a.jsonl '{"text": "a", "label": [{"value": "b"}, {"value": "c"}]}' -> 1: label is ['b', 'c']; expected one label for
 a.jsonl '{"id": "b", "review": "c"}' -> 1: list of fields is 'id, review'; expected a field text; say which one holds
 a.jsonl '{"id": "b"' -> 1: JSON at column 11 (Expecting ',' delimiter) is ''; expected
 a.json '[{"text": "a"},\n{"text": "b"} {"text": "c"}]' -> 2: after an object is ' {
