@@ -83,6 +83,12 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["adapt", "labelled.csv", "other.csv", "target.test_path=other.csv"], "other.csv:2: label is 'odd'; expected"),
         (["score", "model=FINISHED", "input=labelled.csv", "baseline=OTHER"], "labels whole texts and "),
         (["compare", "FINISHED", "OTHER", "input=labelled.csv"], "finds spans; expected two models of one task"),
+        (["predict", "model=FINISHED", "input=[a.txt,b.txt]"], "input=['a.txt', 'b.txt']: expected one file;"),
+        (["score", "model=FINISHED", "input=no_*.csv"], "input=no_*.csv: expected one file; of several, run the"),
+        (["compare", "FINISHED", "FINISHED", "input=no_*.csv"], "input=no_*.csv: expected one file; "),
+        (["sample", "model=FINISHED", "input=no_*.csv", "output=x.jsonl"], "input=no_*.csv: expected one file; "),
+        (["export", "model=FINISHED", "to=x", "input=[a.txt]"], "input=['a.txt']: expected one file; "),
+        (["parse", "input=[other.csv,no_*.csv]"], "input=no_*.csv: expected one file; "),
         (["score", "model=FINISHED", "input=other.csv"], "other.csv:2: label is 'odd'; expected 'negative' or 'po"),
     ],
 )

@@ -249,7 +249,7 @@ def sample(cfg: Settings) -> str:
         _refuse_labels(folder, examples)
         examples = random.Random(1).sample(examples, min(EXAMPLES, len(examples)))
     output = Path(str(cfg.output))
-    refuse_overwriting(output, [])
+    refuse_overwriting(output, [input_file(cfg.input)])
     for path in (output, output.with_suffix(".prompt.txt")):
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")

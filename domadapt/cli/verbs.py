@@ -27,7 +27,7 @@ from domadapt.runs.metrics import objective
 from domadapt.tasks.task import row
 from domadapt.training.options import CHUNK, check_choices, check_data, read_options
 from domadapt.training.problem import read_problem
-from domadapt.utils.files import DAY, clear_parts, refuse_overwriting, replace_atomic, write_atomic
+from domadapt.utils.files import DAY, clear_parts, matching, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import paired, text_fields
 from domadapt.utils.text import counted, csv_lines, json_lines, warning_lines
 from domadapt.utils.work import progress
@@ -141,7 +141,7 @@ def parse(cfg: Settings) -> None:
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
-    refuse_overwriting(cfg.output, [input_file(path) for path in (*paths, cfg.parser.get("path"))])
+    refuse_overwriting(cfg.output, [*map(input_file, paths), Path(str(cfg.parser.get("path") or ""))])
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
@@ -189,6 +189,7 @@ def export(cfg: Settings) -> str:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(folder := model_folder(str(cfg.model)))
     refuse_occupied(Path(str(cfg.to)), folder)
+    input_file(cfg.input)  # refused before torch is loaded
     from domadapt.inference.export import COMPARED
     from domadapt.inference.export import export as run
     from domadapt.inference.model_card import pipeline_call
@@ -381,8 +382,11 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
 
 
 def input_file(given: Any) -> Path:
-    """What is read; of standard input, the file that the shell has put there."""
-    return Path("/dev/stdin" if str(given) == STDIN else str(given or ""))
+    """What is read, one file; of standard input, the file that the shell has put there."""
+    name = str(given or "")
+    if isinstance(given, list) or matching(name) != [Path(name)]:
+        raise ValueError(f"input={given}: expected one file; of several, run the command on each")
+    return Path("/dev/stdin" if name == STDIN else name)
 
 
 def _write(output: str | None, lines: Iterable[str]) -> None:
