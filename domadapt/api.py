@@ -19,9 +19,10 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
         source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
             (text, label) or (text, spans) pairs or of dicts, a DataFrame, or a dataset of `datasets`. What is no file
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
+            A labelled pair of texts is ((text, other), label); beside a list of these, the target's are (text, other).
         settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
     """
-    from domadapt.data.files import errors_naming, save_data
+    from domadapt.data.files import errors_naming, has_pairs, save_data
     from domadapt.training.build import run_config
     from domadapt.training.cell import train as run
     from domadapt.training.options import check_data
@@ -32,12 +33,14 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     if sides:
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
+        pairs = False
         for side, data in sides.items():
             try:
-                paths[side] = data if isinstance(data, str | Path) else save_data(data, folder)
+                paths[side] = data if isinstance(data, str | Path) else save_data(data, folder, pairs)
             except ValueError as error:
                 raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
+            pairs = paths[side] is not data and has_pairs(Path(paths[side]))
     written = {side: path for side, path in paths.items() if path is not sides[side]}
     with errors_naming({path: f"{side}={type(sides[side]).__name__}" for side, path in reversed(written.items())}):
         cfg = compose("train", given)

@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model of pairs, adapted by the recipe."""
     folder = tmp_path_factory.mktemp("pairs")
     source = [((one, other), label) for one, other, label in PAIRS]
-    target = [{"text": one.replace("good", "fine"), "text_pair": other} for one, other, _ in PAIRS]
+    target = [(one.replace("good", "fine"), other) for one, other, _ in PAIRS]  # as predict takes them
     small = ["backbone=tiny_random", "trainer.epochs=2", "trainer.min_steps=1", "trainer.precision=32"]
     given = [*small, "adaptation=recipe", f"paths.run={folder}/run", f"paths.cache={folder}/cache"]
     domadapt.train(given, source=source, target=target)
@@ -100,6 +100,11 @@ def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ValueError, match="'It rains.' is a single text; the model learns from pairs: give the second text"
     ):
         domadapt.train(small, source=source, target=["It rains."] * 9)
+    write_jsonl(tmp_path / "source.jsonl", rows())
+    with pytest.raises(
+        ValueError, match=r"as text_pair, in Python as \(\(text, other\), None\)"
+    ):  # not in a label's place
+        domadapt.train(small, source=tmp_path / "source.jsonl", target=ASKED)
     with pytest.raises(ValueError, match="the source: 96 of 98 texts are pairs; expected all or none; 'It r.* is none"):
         domadapt.train(small, source=[*source, ("It rains.", "same")] * 2, target=["It rains."] * 9)
     spans = [((one, other), [(0, 3, "aspect")]) for one, other, _ in PAIRS]

@@ -1,6 +1,7 @@
 """A user with labelled files and texts of another domain: enough steps, a card, scores, two models compared."""
 
 import csv
+import html
 import json
 import re
 import shlex
@@ -215,6 +216,28 @@ def test_the_source_only_card_of_an_adaptation_trains_nothing_in_its_folder(comm
     (again,), (nothing,) = commands
     assert again.startswith("domadapt adapt a.csv b.txt ") and again.endswith("paths.run={run}_min_steps_300")
     assert not nothing
+
+
+def test_commands_of_a_card_work_from_another_folder(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    write_csv(tmp_path / "mine/a.csv", records("camera", 24))
+    write_texts(tmp_path / "mine/b.txt", records("laptop", 8))
+    typed = ["domadapt adapt a.csv b.txt ", "domadapt audit data=my_files source.path=a.csv target.path=b.txt"]
+    given = *TINY, "trainer.epochs=1", "trainer.min_steps=0"
+    monkeypatch.chdir(tmp_path / "mine")
+    out, _ = command("adapt", "a.csv", "b.txt", *given)
+    assert (
+        all(f"      {line}" in out for line in typed) and str(tmp_path) not in Path("b_adapted/card.json").read_text()
+    )
+    monkeypatch.chdir(tmp_path)
+    out, _ = command("adapt", "mine/a.csv", "mine/b.txt", *given)
+    assert all(f"      (cd mine && {line}" in out for line in typed) and " paths.run=b_adapted_min_steps_300)" in out
+    assert "domadapt compare mine/b_adapted/source_only mine/b_adapted " in out
+    command("report", "mine/b_adapted")
+    report = html.unescape(Path("report.html").read_text(encoding="utf-8"))
+    assert all(f">(cd mine && {line}" in report for line in typed)
 
 
 def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> None:

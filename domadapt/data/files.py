@@ -229,17 +229,25 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
     return "".join(lines).encode("utf-8", "backslashreplace")  # half a surrogate pair as JSON has it
 
 
-def save_data(data: Any, folder: Path) -> Path:
+def save_data(data: Any, folder: Path, pairs: bool = False) -> Path:
     """A file with the data (see :func:`rows`), named by its content, so that a run on it is found again and resumed."""
     features = getattr(data, "features", None)  # of a dataset of `datasets`, which may know names of classes
     items = features.items() if isinstance(features, Mapping) else ()
-    lines = as_lines(rows(data), {name: list(kind.names) for name, kind in items if getattr(kind, "names", None)})
+    lines = as_lines(
+        rows(data, pairs), {name: list(kind.names) for name, kind in items if getattr(kind, "names", None)}
+    )
     if not lines:
         raise ValueError("the data is empty; expected at least one text")
     path = folder / f"{hashlib.sha256(lines).hexdigest()[:16]}.jsonl"
     if not path.is_file():
         replace_atomic(path, lambda part: part.write_bytes(lines))  # what is no UTF-8 is told when it is read
     return path
+
+
+def has_pairs(path: Path) -> bool:
+    """Whether the first record of a file of :func:`save_data`'s is a pair of texts."""
+    with path.open(encoding="utf-8") as file:
+        return json.loads(next(file)).get("text_pair") is not None
 
 
 @contextmanager
@@ -254,10 +262,14 @@ def errors_naming(paths: Mapping[str | Path, str]) -> Iterator[None]:
         raise DataError(where, error.field, error.value, error.expected, error.fix) from None
 
 
-def rows(data: Any) -> Iterator[Mapping[str, Any]]:
+def rows(data: Any, pairs: bool = False) -> Iterator[Mapping[str, Any]]:
     """Records as mappings: of texts; (text, label) or (text, spans), spans being (start, end, type); of pairs ((text,
     text), label); mappings; a pandas or polars DataFrame; a dataset of `datasets`; a mapping of columns.
 
+    With ``pairs``, two strings are an unlabelled pair, not a text and its label.
+
+    >>> list(rows([("It rains.", "It is dry.")], pairs=True))
+    [{'text': 'It rains.', 'text_pair': 'It is dry.', 'label': None}]
     >>> list(rows(["Sharp."])), list(rows([("Sharp.", "positive")]))
     ([{'text': 'Sharp.'}], [{'text': 'Sharp.', 'label': 'positive'}])
     >>> list(rows({"review": ["Sharp.", "Dull."], "stars": [5, 1]}))[1]
@@ -282,6 +294,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(data, str | set | frozenset) or not isinstance(data, Iterable):  # a set has another order each time
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data, 1):
+        if pairs and not isinstance(item, str) and is_text(item):
+            item = (item, None)
         if isinstance(item, Mapping):
             yield {str(name): None if is_missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):

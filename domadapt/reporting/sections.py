@@ -256,7 +256,8 @@ def data(audits: Sequence[Audit], skipped: Sequence[str]) -> Section:
 
 def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
     """Everything that somebody needs to repeat these runs; and what was warned of."""
-    about = "Command and key of each run. The same command, versions and hardware give the same numbers."
+    about = "Command and key of each run. The same command, versions and hardware give the same numbers. Commands name "
+    about += "files as seen from the folder in which they were typed."
     blocks: list[Block] = [Prose(about)]
     for pair in pairs:
         lines, warned = list[str](), Counter[tuple[str, str]]()

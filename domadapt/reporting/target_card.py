@@ -1,6 +1,7 @@
 """What a run's model says of a target without labels: lines of a terminal, a file, sections of the report."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ SHOWN_TEXTS = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
+OF_DATA = ("domadapt adapt ", "domadapt audit ", "domadapt train ")  # commands that name the files of the data
 QUESTIONS_TITLE = "Only you can tell how the target is to be annotated; no training is needed for your answers"
 USE_OF_EXPECTED = "They show whether a model works, not which of two models is better."  # expected scores
 MOST_MODELS = 6  # models of a pair that are shown in full, one seed of each method
@@ -79,7 +81,11 @@ def as_blocks(card: TargetCard) -> Iterator[Block]:
 def _command(card: TargetCard, command: str) -> str:
     if "{source_only}" in command and not Path(card.before, "model").is_dir():  # deleted since
         return ""
-    return command.replace("{run}", shlex.quote(card.folder)).replace("{source_only}", shlex.quote(card.before))
+    folder, home = card.folder, os.path.normpath(Path(card.folder, card.made_in))
+    moved = card.made_in and Path(home).resolve() != Path.cwd() and command.startswith(OF_DATA)
+    if moved:  # the files of the data are named as seen from there
+        command, folder = f"(cd {shlex.quote(home)} && {command})", os.path.relpath(folder, home)
+    return command.replace("{run}", shlex.quote(folder)).replace("{source_only}", shlex.quote(card.before))
 
 
 def _sentence(text: str) -> str:

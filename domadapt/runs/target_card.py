@@ -85,6 +85,7 @@ class TargetCard:
     to_label: str = ""  #: file beside the card, for ``domadapt score``; empty where there is none
     target_labels: int = 0  #: labelled texts of the target, trained on beside the source's
     source_only: str = "source_only"  #: the source-only run's folder, as seen from ``folder``
+    made_in: str = ""  #: where its commands are to be typed, as seen from ``folder``; empty if that is not above it
     folder: str = ""  #: the run's, where the card lies
 
     @property

@@ -95,11 +95,12 @@ class Task(ABC):
     def learn_transitions(self, examples: Sequence[Example]) -> None:  # noqa: B027
         """Count how labels follow each other in labelled examples of the source; nothing where texts are classified."""
 
-    def check_texts(self, texts: Iterable[str], whose: str) -> None:
+    def check_texts(self, texts: Iterable[str], whose: str, in_python: str = "") -> None:
         """Refuse single texts where the source has pairs, and pairs where it has single texts."""
         for text in texts:
             if (len(parts(text)) == 2) != self.pairs:
-                wanted = "pairs: give the second text as text_pair" if self.pairs else "single texts: drop text_pair"
+                pairs = f"pairs: give the second text as text_pair{in_python}"
+                wanted = pairs if self.pairs else "single texts: drop text_pair"
                 raise ValueError(f"{whose}: {text[:60]!r} is {OTHER_THAN[self.pairs]}; the model learns from {wanted}")
 
     @abstractmethod

@@ -60,7 +60,8 @@ def read_problem(cfg: Mapping[str, Any]) -> Problem:
     records = [learnt(record, task.kind) for record in domains.source_train]
     domains.warnings.update([*unlike_sources(records), *rare_labels(records)])
     task.check([*domains.source_train, *domains.source_dev, *domains.source_test])
-    task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
+    texts, in_python = (t.text for t in domains.unlabelled.texts), ", in Python as ((text, other), None)"
+    task.check_texts(texts, f"the target, {domains.target}", in_python)
     if sealed is not None:  # what is wrong with it is told before training, not after it
         judge = deepcopy(task)  # which is thrown away with all that it has seen
         sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
