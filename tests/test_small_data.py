@@ -223,7 +223,7 @@ def test_commands_of_a_card_work_from_another_folder(
 ) -> None:
     (tmp_path / "mine").mkdir()
     write_csv(tmp_path / "mine/a.csv", records("camera", 24))
-    write_texts(tmp_path / "mine/b.txt", records("laptop", 8))
+    (tmp_path / "mine/b.txt").write_text("".join(f"Pan {i} seems rusty today.\n" for i in range(60)), encoding="utf-8")
     typed = ["domadapt adapt a.csv b.txt ", "domadapt audit data=my_files source.path=a.csv target.path=b.txt"]
     given = *TINY, "trainer.epochs=1", "trainer.min_steps=0"
     monkeypatch.chdir(tmp_path / "mine")

@@ -421,7 +421,7 @@ def leave_card(
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
     card = target_card(session, predictions, typed(plain_json(metrics)), audit)
-    if Path(os.path.abspath(folder)).is_relative_to(Path.cwd()):  # else the way there would name the machine's folders
+    if Path(os.path.normpath(folder.absolute())).is_relative_to(Path.cwd()):  # else its way would name the machine's
         card = replace(card, made_in=os.path.relpath(Path.cwd(), folder))
     given = dict(word.partition("=")[::2] for word in shlex.split(metrics["command"] or ""))
     if session.source_only is not None:  # the adapted model's run alone: one file to label
