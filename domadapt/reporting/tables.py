@@ -204,7 +204,7 @@ def regret(pairs: Sequence[Pair]) -> Section:
         if any(score is not None for score in known.values()):
             runs.setdefault(method.name, []).append(run)
     names = sorted(dict.fromkeys(name for _, name in chosen), key=lambda name: name == ORACLE)
-    if len(names) < 2:
+    if len({method for method, _ in chosen}) == len(chosen):
         none = "No run recorded what other validators would have chosen; trainer.regret=true does, and a benchmark."
         return Section("Selection regret", (Prose(none),))
 

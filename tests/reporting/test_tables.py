@@ -200,6 +200,9 @@ def test_regret_by_hand() -> None:
     assert [(one.text, one.note) for one in others] == [
         (text, "of 2 of 3 runs, not to be compared") for text in ("25.0 (1.0)", "62.5 (3.0)", "12.5")
     ]
+    own = [{"validator": name, "epoch": 2, "choices": {name: choice(2, 0.8)}} for name in ("source_dev", "last")]
+    each = [make_metrics(method, 1, 0.8, selection=its) for method, its in zip(("lisa", "recipe"), own, strict=True)]
+    assert len(tables.regret(grouped(each)).blocks) == 1  # each has its own alone, which the scores tell
     (block,) = tables.regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
     assert isinstance(block, Prose) and "No run recorded" in block.text
 
