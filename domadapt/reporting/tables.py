@@ -75,8 +75,8 @@ def gap_words(gap: Interval) -> str:
 
 
 def shares_table(overall: Sequence[Cell]) -> Table | None:
-    """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap."""
-    lines = [line for line in overall if line.role == "adapted" and any(share.gap for share in line.shares)]
+    """Adapted methods' shares of the gap over pairs, by each score; None where nothing is known of them."""
+    lines = [line for line in overall if line.role == "adapted" and any(share.value for share in line.shares)]
     if not lines:
         return None
     gaps = {s.score: s.gap for line in reversed(lines) for s in line.shares if s.gap}

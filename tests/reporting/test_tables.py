@@ -242,6 +242,8 @@ def test_a_share_of_fewer_pairs_says_so() -> None:
     table = tables.shares_table(compare(pairs).overall)
     assert table is not None and table.header == ["method", "span F1", "aspect F1", "opinion F1", "pairs"]
     assert rows_and_notes(table)[0] == [["lisa", "25 % [1]", "25 % [1]", "25 % (of 1 pair) [1]", "2"]]
+    same = grouped(make_metrics(method, 1, 0.5) for method in levels)
+    assert tables.shares_table(compare(same).overall) is None  # there is no gap
 
 
 def test_heatmap_by_hand() -> None:
