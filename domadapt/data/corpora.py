@@ -20,6 +20,10 @@ from domadapt.utils import files
 Records = tuple[Record, ...]
 IN_TEST = "source text that is in the target's test too, kept"
 IN_TRAIN = "dev text of one source that another source trains on, kept"
+UNLABELLED_SOURCE = (
+    "if the target has the labels, swap the two (source first); or name the column of labels, such as "
+    "source.label=sentiment, or write spans as JSON Lines, or as rows of a table with columns start, end, type"
+)
 FILES = {"source": ("path", "dev_path", "test_path"), "target": ("path", "test_path", "train_path")}
 TYPES = {"ASP": "aspect", "OP": "opinion"}  # in published corpora; a user's own files keep their names
 
@@ -337,12 +341,9 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        fix = (
-            "if the target has the labels, swap the two (source first); or name the column of labels, such as "
-            "source.label=sentiment, or write spans as JSON Lines, or as rows of a table with columns start, end, type"
-        )
         missing = Unquoted(f"missing in every record{labels_as_none(warnings)}")
-        raise DataError(Location(_paths(source, "path")[0]), "label", missing, "a label, or spans, of each", fix)
+        where = Location(_paths(source, "path")[0])
+        raise DataError(where, "label", missing, "a label, or spans, of each", UNLABELLED_SOURCE)
     if not dev:
         train, dev = held_out(train)
         labelled = [record.label is not None or record.spans is not None for record in (*dev, *train)]

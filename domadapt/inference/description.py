@@ -22,7 +22,7 @@ FORMAT = 4  # of model folders
 LABELS = "labels_read.json"  # beside the weights
 RUN_FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md")  # beside model/
 # Of a run without a model yet; adapting trains two networks. Where runs lie by method, source_only/ has folders alone.
-UNFINISHED = ("status.json", "source_only/status.json", "source_only/metrics.json")
+UNFINISHED_RUN = ("status.json", "source_only/status.json", "source_only/metrics.json")
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 CLASSES = {
@@ -77,7 +77,7 @@ def read_description(folder: Path) -> Description:
             lacks = [" or ".join(files) for files in parts if not any((folder / file).is_file() for file in files)]
             why = "a stock or exported one, for `domadapt predict`, `score` and `compare`"
             why = f"{' and '.join(lacks)} is missing in it" if lacks else why
-        elif any((folder / file).is_file() for file in UNFINISHED):
+        elif any((folder / file).is_file() for file in UNFINISHED_RUN):
             beside = folder / "source_only"
             other = f"; {beside} is, and can be used" if (beside / "model" / NAME).is_file() else ""
             fix = "wait for it, or repeat the command that began it"

@@ -1,6 +1,5 @@
 """The report: what is on the page, and the files that it is written to."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from domadapt.reporting.target_card import estimates, expectation, unlabelled_se
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
 from domadapt.statistics.compare import Statistics, compare
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.text import counted
 
 # What tells files that may be replaced: in a page, and where a text for a pull request ends.
@@ -216,12 +215,5 @@ def refuse_foreign(path: Path) -> None:
     """Refuse to replace a file that no report, or analysis, has written."""
     if path.name in RUN_FILES:
         raise ValueError(f"output: would replace {path}, a run's own file; choose another output=NAME.html")
-    try:
-        content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    except OSError:
-        return  # writing will tell
     table, analysis = r"pair,(source,target,task,)?method,role,", r'\{\n "format": \d+,\n "model": '
-    mark = {".csv": table, ".json": analysis, ".md": END}.get(path.suffix, GENERATOR)
-    if content and not re.search(mark, content):
-        fix = "choose another output=NAME.html"
-        raise ValueError(f"output: would replace {path}, which domadapt has not written; {fix}")
+    refuse_overwriting(path, (), mark={".csv": table, ".json": analysis, ".md": END}.get(path.suffix, GENERATOR))

@@ -367,11 +367,16 @@ def final_scores(
     predictions = tested.evaluations[epoch].predictions
     for warning in score_warnings(session.task, tested.records, predictions, epochs.curve, epoch):
         log.warning("%s", warning)
-    return result | scores_on_test(session.task, session.domains, tested.records, predictions, folder)
+    return result | scores_on_test(session.task, session.domains, tested.records, predictions, scores[epoch], folder)
 
 
 def scores_on_test(
-    task: Task, domains: Domains, records: Sequence[Record], predictions: Sequence[Prediction], folder: Path
+    task: Task,
+    domains: Domains,
+    records: Sequence[Record],
+    predictions: Sequence[Prediction],
+    scores: Scores,
+    folder: Path,
 ) -> dict[str, Any]:
     """What metrics.json says of the target test; the predictions go into ``folder``."""
     # Dev, too: it chooses the epoch.
@@ -382,7 +387,7 @@ def scores_on_test(
     write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
     fair = task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None
     sizes = {"all": len(records), "clean": len(clean)}
-    return {"target_test": task.score(records, predictions), "target_test_clean": fair, "target_test_sizes": sizes}
+    return {"target_test": scores, "target_test_clean": fair, "target_test_sizes": sizes}
 
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
@@ -426,6 +431,7 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
             records = task.usable(problem.sealed.open(), domains.warnings)
             unlabelled = TargetUnlabelled.from_records(domains.target, records).texts
             predictions = predict(unlabelled, parse(unlabelled, "target test"))
-            return result | scores_on_test(task, domains, records, predictions, folder)
+            scores = task.score(records, predictions)
+            return result | scores_on_test(task, domains, records, predictions, scores, folder)
         write_predictions(texts, predict(texts, parses["target"]), task.kind, folder / "predictions.jsonl")
     return {**result, "target_test": None}

@@ -31,7 +31,7 @@ def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     html = Path("analysis.html").read_text(encoding="utf-8")
     Path("mine.json").write_text('{"model": "my own"}')
     _, told = command("analyze", f"model={model}", *data, "output=mine.html", code=2)
-    assert "would replace mine.json, which domadapt has not written" in told
+    assert "output=mine.json: is there, and domadapt has not written it" in told
     assert "<script" not in html and "<b>x" not in html and "&lt;b&gt;x&lt;/b&gt;" in html
     found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
     assert found["sides"]["source"] == {"domain": "source", "texts": 24, "scored": 2}
